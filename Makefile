@@ -1,0 +1,46 @@
+# Two commands matter: make qualify, make test. Both build .venv on first use.
+PYTHON ?= python3
+PP3_SCRATCH ?= $(shell mktemp -d -t pp3-XXXXXX)
+SCRATCH := $(PP3_SCRATCH)
+RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/matplotlib TRITON_CACHE_DIR=$(SCRATCH)/triton \
+       HYPOTHESIS_STORAGE_DIRECTORY=$(SCRATCH)/hypothesis TRITON_DEFAULT_FP_FUSION=1
+PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
+
+.PHONY: qualify test test-gpu soak lint format evidence release-check clean
+.DEFAULT_GOAL := qualify
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PP3 needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels,report,dev]'
+	touch .venv/ready
+
+qualify: .venv/ready  ## run the default campaign (ARGS="--requests 100000" passes options)
+	.venv/bin/pp3 qualify $(ARGS)
+
+test: .venv/ready  ## the suite a CPU can run; T=pattern picks
+	$(RUN) CUDA_VISIBLE_DEVICES= $(PYTEST) -m 'not gpu and not soak' $(if $(T),-k '$(T)')
+
+test-gpu: .venv/ready  ## on a GPU, where a skip is a failure
+	$(RUN) PP3_TEST_GPU=1 $(PYTEST) -m gpu
+
+soak: .venv/ready  ## long enumerations
+	$(RUN) CUDA_VISIBLE_DEVICES= $(PYTEST) -m soak
+
+lint: .venv/ready
+	.venv/bin/ruff check --cache-dir $(SCRATCH)/ruff .
+	.venv/bin/ruff format --cache-dir $(SCRATCH)/ruff --check .
+	.venv/bin/mypy --cache-dir $(SCRATCH)/mypy
+
+format: .venv/ready
+	.venv/bin/ruff check --cache-dir $(SCRATCH)/ruff --fix .
+	.venv/bin/ruff format --cache-dir $(SCRATCH)/ruff .
+
+evidence: .venv/ready  ## rewrite the README's table of committed evidence
+	.venv/bin/pp3 evidence --write README.md
+
+release-check: .venv/ready lint test  ## a stale receipt is an error here
+	.venv/bin/pp3 evidence --check
+
+clean:
+	rm -rf .venv build pp3.egg-info

@@ -1,0 +1,161 @@
+"""The `pp3` command. Data on stdout, progress on stderr, exit codes of docs/exit-codes.md."""
+
+import errno
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from pp3 import __version__
+from pp3.harness.errors import CampaignError, Exit, PP3Error
+
+PATH = click.Path(path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="pp3")
+def commands() -> None:
+    """Statistical qualification of the samplers inside LLM inference engines."""
+
+
+@commands.command()
+@click.option("--campaign", type=PATH, help="Campaign file (TOML). Default: the customer's five targets.")
+@click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
+@click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
+@click.option(
+    "--out", type=PATH, help="New or empty folder for receipt and page. Default: the checkout's runs folders."
+)
+@click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def qualify(**options: Any) -> int:
+    """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
+    from pp3.harness.qualify import run_command
+
+    return run_command(**options)
+
+
+@commands.command()
+@click.argument("files", type=PATH, nargs=-1, required=True)
+@click.option(
+    "--backend", type=click.Choice(["reference", "interpreter", "cuda"]), default="reference", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
+    """Hold a backend against files of known answers, in the format of tests/vectors."""
+    from pp3.harness import backends
+    from pp3.harness import conform as answers
+
+    where = backends.Backend(backend)
+    for path in files:
+        answers.load(path)  # a file that cannot be read is an error before anything runs
+    arithmetic = backends.start(where)
+    results = [answers.run(path, arithmetic) for path in files]
+    passed, total = sum(r.passed for r in results), sum(r.total for r in results)
+    if as_json:
+        click.echo(
+            msgspec.json.encode(
+                {"passed": passed, "total": total, "files": results, "identity": backends.identity(where)}
+            ).decode()
+        )
+    else:
+        for result in results:
+            click.echo(f"{result.file}: {result.passed} of {result.total} passed on {where.value}")
+            first = result.first_difference
+            if first:
+                click.echo(
+                    f"  first difference: case {first.case}, {first.field}: expected {first.expected}, got {first.got}"
+                )
+    if total == 0:
+        return Exit.NOTHING_RAN
+    return Exit.OK if passed == total else Exit.NEGATIVE
+
+
+@commands.command()
+@click.argument("receipt", type=PATH)
+@click.option("--source", type=PATH, help="Compare the bound sources with this tree: a difference exits 3.")
+@click.option("--require-verdict", help="Exit 1 unless the verified verdict is this one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def verify(receipt: Path, source: Path | None, require_verdict: str | None, as_json: bool) -> int:
+    """Recompute everything in a receipt that can be recomputed; needs neither torch nor a GPU."""
+    from pp3.harness.evidence import verify as verification
+
+    if source is not None and not source.is_dir():
+        raise CampaignError(f"--source {source}: no such folder; give the root of a checkout")
+    try:
+        content = receipt.read_bytes()
+    except OSError as error:
+        raise CampaignError(f"{receipt}: {error.strerror}; give the path of a receipt") from None
+    found = verification.verify(receipt, content, source)
+    if as_json:
+        fields = {"verified": found.ok, "verdict": found.verdict, "sha256": found.sha256, "current": found.current}
+        click.echo(msgspec.json.encode({**fields, "assurance": "self-attested", "steps": found.steps}).decode())
+    else:
+        for number, step in enumerate(found.steps, 1):
+            click.echo(f"{number:2} {step.outcome:4} {step.name}: {step.detail}")
+        click.echo(found.sentence)
+    if not found.ok or (require_verdict and found.verdict != require_verdict):
+        return Exit.NEGATIVE
+    return Exit.INCONCLUSIVE if found.current == "no" else Exit.OK
+
+
+@commands.command()
+@click.argument("receipt", type=PATH)
+@click.option("--out", type=PATH, help="File to write. Default: beside the receipt, with .html.")
+def report(receipt: Path, out: Path | None) -> int:
+    """Render a receipt as one self-contained HTML page."""
+    from pp3.harness.evidence.receipt import read
+    from pp3.harness.report.render import write_page
+
+    content, statement = read(receipt)
+    click.echo(str(write_page(content, statement, out or receipt.with_suffix(".html"))))
+    return Exit.OK
+
+
+@commands.command()
+@click.option("--write", type=PATH, help="Replace the table in this file (README.md).")
+@click.option("--check", is_flag=True, help="Exit 3 if any committed receipt is stale.")
+def evidence(write: Path | None, check: bool) -> int:
+    """Table of the committed evidence, each receipt current or stale against this tree."""
+    from pp3.harness.evidence import table
+
+    rows = table.rows()
+    click.echo(table.replace_in(write, rows) if write else table.render(rows))
+    return Exit.INCONCLUSIVE if check and any(row.state != "current" for row in rows) else Exit.OK
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: every way a command can end, mapped to its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    try:
+        return int(commands.main(arguments, prog_name="pp3", standalone_mode=False) or Exit.OK)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PP3Error as error:
+        click.echo(f"pp3: error: {error}", err=True)
+        return int(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("pp3: interrupted; nothing half-written was left", err=True)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return Exit.IO
+    except OSError as error:
+        hint = "; free some space and run again" if error.errno == errno.ENOSPC else ""
+        click.echo(f"pp3: error: {error.filename or 'output'}: {error.strerror}{hint}", err=True)
+        return Exit.IO
+    except Exception:  # the last line of defence: a traceback is a bug report
+        traceback.print_exc()
+        click.echo("pp3: internal error; please report the lines above", err=True)
+        return Exit.INTERNAL
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What a run was made of: the digest of every source that determined its numbers, and an allow-listed environment.
+
+Sources are found by following `pp3` imports, written anywhere in a file, from the modules that run and judge. Names are
+import-relative, so a checkout, a copy and a wheel give equal digests. No host, user, path or command line.
+"""
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+ROOTS = ("pp3.harness.run", "pp3.harness.verdict")
+PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
+VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF")
+
+
+def sources(roots: tuple[str, ...] = ROOTS) -> list[dict[str, Any]]:
+    """in-toto subjects: each bound source file by name and SHA-256, sorted by name."""
+    return [
+        {"digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}, "name": name}
+        for name, path in sorted(source_files(roots).items())
+    ]
+
+
+def source_files(roots: tuple[str, ...] = ROOTS) -> dict[str, Path]:
+    """Import-relative name to file of every pp3 module reachable from the roots."""
+    found: dict[str, Path] = {}
+    pending = list(roots)
+    while pending:
+        module = pending.pop()
+        path = _file_of(module)
+        if path is None:
+            continue
+        name = "/".join(module.split(".")) + ("/__init__.py" if path.name == "__init__.py" else ".py")
+        if name in found:
+            continue
+        found[name] = path
+        pending += _imports(path)
+        pending += [module.rpartition(".")[0]] if "." in module else []
+    return found
+
+
+def digest_in(name: str, root: Path) -> str | None:
+    """SHA-256 of a bound file in another tree (a checkout or a copy); None if it is not there."""
+    for candidate in (root / name, root / Path(name).relative_to("pp3")):
+        if candidate.is_file():
+            return hashlib.sha256(candidate.read_bytes()).hexdigest()
+    return None
+
+
+def environment() -> dict[str, Any]:
+    """Versions and the variables that can change a number; nothing that names a person or a machine."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "absent"
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "versions": versions,
+    }
+
+
+def _file_of(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _imports(path: Path) -> list[str]:
+    """pp3 modules that a file imports; `from pp3.x import y` names both pp3.x and pp3.x.y."""
+    modules = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [module for module in modules if module.split(".")[0] == "pp3"]

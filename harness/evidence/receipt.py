@@ -1,0 +1,204 @@
+"""A receipt: an in-toto Statement whose predicate holds the plan, the integers and what follows from them.
+
+Shape: https://github.com/in-toto/attestation, Statement v1. The file's bytes are canonical, its name holds their
+SHA-256, and it is never replaced: temp file, fsync, link.
+"""
+
+import hashlib
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from pp3 import __version__
+from pp3.harness import canonical
+from pp3.harness.campaign import Campaign, plan_sha256
+from pp3.harness.errors import Exit, ReceiptError
+from pp3.harness.evidence import provenance
+from pp3.harness.run import Measured
+from pp3.harness.seeds import RULE, Seed
+from pp3.harness.verdict import Judgement
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "urn:pp3:receipt:v1"
+NON_CLAIMS = (
+    "Not qualified for serving.",
+    "Nothing is shown of any real model, model pair, grammar lifecycle or other hardware.",
+    "No live A/B test is advised by this receipt.",
+    "No speedup is claimed.",
+)
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Base of receipt shapes: unknown fields are refused."""
+
+
+class SubjectShape(Strict, frozen=True):
+    """One bound file."""
+
+    name: str
+    digest: dict[str, str]
+
+
+class CellShape(Strict, frozen=True):
+    """One histogram: a count an atom, then one for all that its law forbids."""
+
+    id: str
+    batch: int
+    counts: list[int]
+
+
+class SeedShape(Strict, frozen=True):
+    """How the run's random numbers were chosen."""
+
+    rule: str
+    counter: int
+    chosen: Literal["next", "given"]
+    sha256: str
+
+
+class PredicateShape(Strict, frozen=True):
+    """Everything a receipt claims."""
+
+    kind: str
+    profile: str
+    assurance: str
+    tool: dict[str, str]
+    run: dict[str, str]
+    plan: dict[str, Any]
+    plan_sha256: str
+    seed: SeedShape
+    sampler: dict[str, Any]
+    environment: dict[str, Any]
+    kernels: dict[str, Any]
+    cells: list[CellShape]
+    strays: list[dict[str, Any]]
+    breaches: dict[str, int]
+    paired: list[dict[str, Any]]
+    tests: list[dict[str, Any]]
+    seed_family: list[dict[str, Any]]
+    sees: dict[str, str]
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class StatementShape(Strict, frozen=True):
+    """The outer in-toto statement."""
+
+    type_: str = msgspec.field(name="_type")
+    predicate_type: str
+    subject: list[SubjectShape]
+    predicate: PredicateShape
+
+
+def build(
+    campaign: Campaign,
+    seed: Seed,
+    counter: int,
+    chosen: str,
+    started: datetime,
+    measured: Measured,
+    judgement: Judgement,
+) -> dict[str, Any]:
+    """The statement of one qualification."""
+    who = measured.sampler
+    return {
+        "_type": STATEMENT,
+        "predicateType": PREDICATE,
+        "subject": provenance.sources(),
+        "predicate": {
+            "assurance": "self-attested",
+            "breaches": measured.breaches,
+            "cells": [
+                {"batch": batch, "counts": counts, "id": cell} for (cell, batch), counts in measured.counts.items()
+            ],
+            "environment": provenance.environment(),
+            "kernels": measured.kernels,
+            "kind": "qualify",
+            "nonClaims": list(NON_CLAIMS),
+            "paired": measured.pairs,
+            "plan": campaign.plan,
+            "planSha256": plan_sha256(campaign),
+            "profile": who.kind.value,
+            "reasons": judgement.reasons,
+            "run": {"finishedUtc": _utc(datetime.now(UTC)), "startedUtc": _utc(started)},
+            "sampler": {
+                "backend": who.backend,
+                "maxVocab": who.max_vocab,
+                "minVocab": who.min_vocab,
+                "name": who.name,
+                "version": who.version,
+            },
+            "seed": {"chosen": chosen, "counter": counter, "rule": RULE, "sha256": seed.value.hex()},
+            "seedFamily": judgement.seed_family,
+            "sees": judgement.sees,
+            "sentence": judgement.sentence,
+            "strays": measured.strays,
+            "tests": [test.plain() for test in judgement.tests],
+            "tool": {"name": "pp3", "version": __version__},
+            "verdict": judgement.verdict.value,
+        },
+    }
+
+
+def write(statement: dict[str, Any], folder: Path) -> Path:
+    """Write a receipt into a folder under its own name. Never overwrites; leaves no partial file."""
+    content = canonical.encode(statement)
+    moment = statement["predicate"]["run"]["startedUtc"].replace("-", "").replace(":", "")
+    return write_once(folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content)
+
+
+def write_once(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all. FileExistsError if it exists, OSError if it cannot be written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o444)
+        os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return path
+
+
+def read(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of a receipt and the statement they hold. ReceiptError: missing 2, malformed or another kind 1."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ReceiptError(f"{path}: {error.strerror}; give the path of a receipt", Exit.USAGE) from None
+    try:
+        statement = canonical.decode(content)
+        check_shape(statement)
+    except ReceiptError as error:
+        raise ReceiptError(f"{path}: {error}") from None
+    return content, statement
+
+
+def check_shape(statement: Any) -> None:
+    """ReceiptError unless this is a statement of our predicate, version 1, with every field and no other."""
+    if not isinstance(statement, dict) or statement.get("_type") != STATEMENT:
+        raise ReceiptError(f"not an in-toto statement ({STATEMENT})")
+    if statement.get("predicateType") != PREDICATE:
+        raise ReceiptError(f"predicate {statement.get('predicateType')!r}; this version reads {PREDICATE!r}")
+    try:
+        msgspec.convert(statement, StatementShape)
+    except msgspec.ValidationError as error:
+        raise ReceiptError(str(error)) from None
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,81 @@
+"""Where a run's receipt and page go, and which counter it takes: spent when a run starts, not when it ends."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pp3.harness.canonical import LARGEST
+from pp3.harness.errors import CampaignError
+from pp3.harness.paths import find_checkout
+
+COUNTER = re.compile(rb'"counter":(\d+)')
+LEDGER_COUNTER = re.compile(r"\bcounter=(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Folders of one run."""
+
+    receipts: Path
+    reports: Path
+    home: Path  # where counters are kept: the checkout's receipts/runs, or ./pp3-runs
+
+
+def open_store(out: Path | None) -> Store:
+    """The checkout's runs folders, else ./pp3-runs; or a folder of the user's, which must be new or empty."""
+    checkout = find_checkout()
+    home = checkout / "receipts" / "runs" if checkout else Path.cwd() / "pp3-runs"
+    if out is None:
+        return Store(receipts=home, reports=checkout / "reports" / "runs" if checkout else home, home=home)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = sum(1 for _ in out.iterdir())
+        if held:
+            raise CampaignError(f"--out {out} already holds {held} files; give a new or empty folder")
+        probe = out / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise CampaignError(f"--out {out}: {error.strerror}; give a folder that can be written") from None
+    return Store(receipts=out, reports=out, home=home)
+
+
+def claim_counter(store: Store, wanted: int | None) -> tuple[int, str]:
+    """Spend a counter and leave a mark of the start; the counter, and whether it was the next one or given."""
+    if wanted is not None:
+        if not 0 <= wanted <= LARGEST:
+            raise CampaignError(f"--counter {wanted}: it must be from 0 to {LARGEST}")
+        _mark(store, wanted)
+        return wanted, "given"
+    counter = highest(store) + 1
+    while not _mark(store, counter):
+        counter += 1
+    return counter, "next"
+
+
+def highest(store: Store) -> int:
+    """The highest counter of the ledger, the committed evidence and every run started here; 0 if there is none."""
+    seen = [0]
+    checkout = find_checkout()
+    if checkout and (checkout / "receipts" / "LEDGER").is_file():
+        text = (checkout / "receipts" / "LEDGER").read_text("utf-8")
+        seen += [int(number) for number in LEDGER_COUNTER.findall(text)]
+    folders = [store.home, *([checkout / "receipts" / "evidence"] if checkout else [])]
+    for folder in folders:
+        for path in folder.rglob("*.json"):
+            found = COUNTER.search(path.read_bytes())
+            seen += [int(found[1])] if found else []
+    started = store.home / "started"
+    seen += [int(path.name) for path in started.iterdir() if path.name.isdigit()] if started.is_dir() else []
+    return max(seen)
+
+
+def _mark(store: Store, counter: int) -> bool:
+    """Leave a start mark; False if this counter was started before."""
+    started = store.home / "started"
+    try:
+        started.mkdir(parents=True, exist_ok=True)
+        (started / f"{counter:06d}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

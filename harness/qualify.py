@@ -1,0 +1,99 @@
+"""`pp3 qualify`: choose the device, run, judge, write the receipt and the page, say one sentence."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from pp3.harness import backends
+from pp3.harness import campaign as campaigns
+from pp3.harness.backends import Backend
+from pp3.harness.errors import Exit, PP3Error
+from pp3.harness.evidence import receipt, store
+from pp3.harness.progress import Bar
+from pp3.harness.run import run
+from pp3.harness.seeds import Seed
+from pp3.harness.verdict import Verdict, conclude
+
+CODES = {
+    Verdict.PASS: Exit.OK,
+    Verdict.TOLERATED: Exit.OK,
+    Verdict.FAIL: Exit.NEGATIVE,
+    Verdict.INVALID: Exit.NEGATIVE,
+    Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE,
+}
+
+
+def run_command(
+    campaign: Path | None,
+    device: str,
+    requests: int | None,
+    counter: int | None,
+    out: Path | None,
+    require_gpu: bool,
+    as_json: bool,
+) -> int:
+    """Everything the command does; its exit code. Arguments as `pp3 qualify --help`."""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    chosen = campaigns.load(campaign, requests)
+    where = choose_device(device, require_gpu)
+    campaigns.check_sampler(chosen, campaigns.our_limits())
+    folders = store.open_store(out)
+    number, how = store.claim_counter(folders, counter)
+    seed = Seed.of(campaigns.plan_sha256(chosen), number)
+    with Bar() as bar:
+        measured = run(chosen, seed, where, bar.update)
+    judgement = conclude(
+        chosen,
+        measured.counts,
+        measured.breaches,
+        measured.pairs,
+        measured.kernels,
+        {"name": measured.sampler.name, "version": measured.sampler.version, "backend": measured.sampler.backend},
+    )
+    statement = receipt.build(chosen, seed, number, how, started, measured, judgement)
+    written = receipt.write(statement, folders.receipts)
+    page = _page(statement, written, folders.reports)
+    seconds = time.perf_counter() - clock
+    if as_json:
+        result: dict[str, Any] = {
+            "verdict": judgement.verdict.value,
+            "sentence": judgement.sentence,
+            "receipt": str(written),
+            "report": str(page) if page else None,
+            "requests": measured.requests,
+            "paired": sum(row["pairs"] for row in measured.pairs),
+            "counter": number,
+            "seconds": round(seconds, 3),
+        }
+        click.echo(msgspec.json.encode(result).decode())
+    else:
+        click.echo(judgement.sentence)
+        for reason in judgement.reasons[1:6]:
+            click.echo(f"  also: {reason}")
+        click.echo(f"receipt  {written}")
+        click.echo(f"page     {page or 'not written: pip install pp3[report]'}")
+        click.echo(f"verify   pp3 verify {written}")
+        click.echo(f"seconds  {seconds:.1f}")
+    return CODES[judgement.verdict]
+
+
+def choose_device(device: str, require_gpu: bool) -> Backend:
+    """auto takes a GPU if there is one. PP3Error (69) if one is demanded and missing."""
+    if device == "cpu" and require_gpu:
+        raise PP3Error("--device cpu and --require-gpu contradict each other; drop one", Exit.USAGE)
+    if device == "cuda" or require_gpu:
+        backends.start(Backend.CUDA)
+        return Backend.CUDA
+    return Backend.CUDA if device == "auto" and backends.cuda_available() else Backend.REFERENCE
+
+
+def _page(statement: dict[str, Any], written: Path, folder: Path) -> Path | None:
+    try:
+        from pp3.harness.report.render import write_page
+    except ImportError:
+        return None
+    return write_page(written.read_bytes(), statement, folder / f"{written.stem}.html")

@@ -1,0 +1,215 @@
+"""Run a campaign: the one place that meets both a GPU and the counts the battery judges.
+
+Order: known answers, bits, paired temperature 0, then the sampled requests of every cell. On a GPU the kernels run
+every request; without one the NumPy reference does, and the kernels run the bits sample in Triton's interpreter, in a
+process of their own beside it.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from pp3.harness import backends, bits, conform, paired
+from pp3.harness.backends import Backend
+from pp3.harness.campaign import Campaign, check_sampler, of_document
+from pp3.harness.cells import enumerate_cells
+from pp3.harness.errors import Exit, PP3Error
+from pp3.harness.oracle import Law
+from pp3.harness.paths import find_vectors
+from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Description, Sampler
+from pp3.harness.samplers.reference import ReferenceSampler
+from pp3.harness.seeds import Seed
+from pp3.harness.tally import BREACHES, Tally, pattern_of
+from pp3.targets import Target, invalidated
+
+SHARD = 1 << 17  # requests at once
+GPU_BITS_REQUESTS = 64
+INTERPRETED_REQUESTS = 4
+KNOWN_ANSWERS = ("propose.json", "verify.json")
+Progress = Callable[[str, int, int], None]  # stage, done, total
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """Everything a run found, in integers and plain strings; nothing judged."""
+
+    sampler: Description
+    counts: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # (cell id, batch size)
+    strays: list[dict[str, Any]] = field(default_factory=list)
+    breaches: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BREACHES, 0))
+    pairs: list[dict[str, Any]] = field(default_factory=list)
+    kernels: dict[str, Any] = field(default_factory=dict)  # known answers, bits and identity of the kernels
+    requests: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def run(campaign: Campaign, seed: Seed, device: Backend, progress: Progress) -> Measured:
+    """Run every part of a campaign on `device`: CUDA, or REFERENCE with the kernels in the interpreter beside it."""
+    if device is Backend.CUDA:
+        return _on_gpu(campaign, seed, progress)
+    sampler = ReferenceSampler()
+    check_sampler(campaign, sampler.describe())
+    measured = Measured(sampler=sampler.describe())
+    document = campaign_document(campaign)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        parts = {part: pool.submit(kernel_evidence, part, Backend.INTERPRETER, document, seed.value) for part in PARTS}
+        try:
+            _campaign(campaign, seed, sampler, measured, progress)
+            measured.kernels = _wait(parts, progress)
+        except BaseException:
+            processes = list(pool._processes.values())  # running samples would hold up Ctrl-C
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+            raise
+    return measured
+
+
+def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
+    backends.start(Backend.CUDA)
+    from pp3.harness.samplers.kernels import KernelSampler
+
+    sampler = KernelSampler("cuda")
+    check_sampler(campaign, sampler.describe())
+    measured = Measured(sampler=sampler.describe())
+    document = campaign_document(campaign)
+    found = {}
+    for number, part in enumerate(PARTS[:-1]):
+        progress("kernels", number, len(PARTS))
+        found[part] = kernel_evidence(part, Backend.CUDA, document, seed.value)
+    _campaign(campaign, seed, sampler, measured, progress)
+    found["identity"] = kernel_evidence("identity", Backend.CUDA, document, seed.value)  # all kernels are compiled now
+    progress("kernels", len(PARTS), len(PARTS))
+    measured.kernels = _kernels(found)
+    return measured
+
+
+def _campaign(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measured, progress: Progress) -> None:
+    started = time.perf_counter()
+    next_request = _pairs(campaign, seed, sampler, measured, progress)
+    measured.seconds["paired"] = time.perf_counter() - started
+    started = time.perf_counter()
+    total = campaign.spec.requests * len(campaign.targets)
+    for target in campaign.targets:
+        law = Law(target)
+        for depth in campaign.spec.depths:
+            cells = enumerate_cells(law, depth)
+            for size in campaign.spec.batch_sizes:
+                tally = Tally(target, depth, cells)
+                last = next_request + campaign.requests_of(depth, size)
+                for first in range(next_request, last, SHARD):
+                    batch = sampled_batch(target, depth, size, seed, first, min(first + SHARD, last))
+                    tally.add(batch, sampler.run(batch))
+                    measured.requests += len(batch)
+                    progress("requests", measured.requests, total)
+                next_request = last
+                for cell, counts in zip(cells, tally.histograms(), strict=True):
+                    measured.counts[cell.id, size] = counts
+                measured.strays += [
+                    {"batch": size, "cell": cell, "count": count, "outcome": token}
+                    for cell, token, count in tally.strays()
+                ]
+                for name, count in tally.breaches.items():
+                    measured.breaches[name] += count
+    measured.seconds["requests"] = time.perf_counter() - started
+
+
+def _pairs(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measured, progress: Progress) -> int:
+    """Paired requests come first, so that their numbers do not depend on how many sampled ones follow."""
+    groups = [(target, depth) for target in campaign.targets for depth in campaign.spec.depths]
+    share, rest = divmod(campaign.spec.paired, len(groups))
+    next_request, done = 0, 0
+    for number, (target, depth) in enumerate(groups):
+        pairs = share + (number < rest)
+        shard = min(pairs, SHARD)
+        for first in range(0, pairs, SHARD):
+            size = min(shard, pairs - first)
+            tally = paired.run(sampler, target, depth, seed, next_request, size)
+            next_request += paired.rows_for(size)
+            measured.pairs.append({"depth": depth, "target": target.name, **tally.plain()})
+            done += size
+            progress("paired", done, campaign.spec.paired)
+    return next_request
+
+
+def sampled_batch(target: Target, depth: int, size: int, seed: Seed, first: int, last: int) -> Batch:
+    """Requests [first, last): all sampled, drafts invalidated by the target's patterns in turn."""
+    requests = np.arange(first, last)
+    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])[pattern_of(target, requests)]
+    return Batch(
+        target=target,
+        depth=depth,
+        seed=seed,
+        requests=requests,
+        sampled=np.ones(len(requests), np.bool_),
+        given=np.where(void, INVALIDATED, WANTED).astype(np.int32),
+        rows_per_launch=size,
+    )
+
+
+def kernel_evidence(part: str, device: Backend, document: dict[str, Any], seed: bytes) -> list[dict[str, Any]]:
+    """One part of what is shown of the kernels on one backend, in receipt form. On a CPU, in a process of its own."""
+    arithmetic = backends.start(device)
+    if part == "identity":
+        return [backends.identity(device)]
+    if part == "conform":
+        folder = find_vectors()
+        answers = [conform.run(folder / name, arithmetic) for name in KNOWN_ANSWERS] if folder else []
+        return [
+            {"file": answer.file, "passed": answer.passed, "sha256": answer.sha256, "total": answer.total}
+            for answer in answers
+        ]
+    if part == "proposal":
+        return [result.plain() for result in bits.proposal_bits(arithmetic)]
+    if part == "verify":
+        return [result.plain() for result in bits.verify_bits(arithmetic)]
+    from pp3.harness.samplers.kernels import KernelSampler
+
+    campaign = of_document(document, "campaign")
+    gpu = device is Backend.CUDA
+    count = GPU_BITS_REQUESTS if gpu else INTERPRETED_REQUESTS
+    batches = []
+    for target in campaign.targets:
+        for depth in campaign.spec.depths:
+            batch = sampled_batch(target, depth, 4, Seed(seed), 0, count)
+            batches.append((f"requests/{target.name}/depth-{depth}", batch))
+    sampler = KernelSampler("cuda" if gpu else "cpu")
+    found = bits.sampler_bits(sampler, batches) if gpu else bits.sampler_bits(sampler, batches, ("batch", "alone"), 1)
+    return [result.plain() for result in found]
+
+
+PARTS = ("requests", "verify", "proposal", "conform", "identity")  # the longest first
+
+
+def _kernels(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    return {
+        "bits": [*found["proposal"], *found["verify"], *found["requests"]],
+        "conform": found["conform"],
+        "identity": found["identity"][0],
+    }
+
+
+def campaign_document(campaign: Campaign) -> dict[str, Any]:
+    """A campaign as a document, to hand to another process."""
+    import msgspec
+
+    return dict(msgspec.to_builtins(campaign.spec))
+
+
+def _wait(parts: "dict[str, Future[list[dict[str, Any]]]]", progress: Progress) -> dict[str, Any]:
+    found = {}
+    try:
+        for number, (part, future) in enumerate(parts.items()):
+            progress("kernels in the interpreter", number, len(parts))
+            found[part] = future.result()
+    except PP3Error as error:
+        if error.exit_code is not Exit.UNAVAILABLE:
+            raise
+        return {"bits": [], "conform": [], "identity": {}, "missing": str(error)}
+    progress("kernels in the interpreter", len(parts), len(parts))
+    return _kernels(found)

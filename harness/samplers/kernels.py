@@ -1,0 +1,196 @@
+"""The Triton kernels as a sampler under test, through the launchers that users call, `rows_per_launch` rows a launch.
+
+On a GPU many rounds are captured into one CUDA graph and replayed over static buffers, as an engine would; the rest of
+a batch runs eagerly. Without one the same code runs in Triton's interpreter. Outputs are filled with an illegal value
+beforehand, so that an unwritten one cannot pass.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from pp3 import __version__
+from pp3.harness.samplers.contract import WANTED, Batch, Description, Emission, Kind, target_table
+from pp3.kernels import proposal, reference, verifier
+from pp3.kernels.addressing import Purpose
+from pp3.targets import Target
+
+ROUNDS_PER_GRAPH = 64
+ILLEGAL = -(1 << 30)
+
+
+class KernelSampler:
+    """Proposal and verification of the kernels, on one device."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        self._carriers: dict[str, _Carriers] = {}
+
+    def describe(self) -> Description:
+        """See the contract."""
+        return Description(
+            name="pp3-top32",
+            version=__version__,
+            kind=Kind.PIPELINE,
+            backend="cuda" if self.device.type == "cuda" else "interpreter",
+            module=__name__,
+            min_vocab=reference.MIN_VOCAB,
+            max_vocab=reference.MAX_VOCAB,
+        )
+
+    def run(self, batch: Batch) -> Emission:
+        """See the contract."""
+        carriers = self._carriers.setdefault(batch.target.digest(), _Carriers(batch.target, self.device))
+        buffers = _Buffers(batch, self.device)
+        step = batch.rows_per_launch
+        chunk = step * ROUNDS_PER_GRAPH
+        done = 0
+        with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
+            if self.device.type == "cuda" and len(batch) >= 2 * chunk:
+                done = self._replay(batch, carriers, buffers, chunk)
+            for first in range(done, len(batch), step):
+                _round(batch, carriers, buffers.rows(first, min(first + step, len(batch))))
+        return buffers.emission()
+
+    def _replay(self, batch: Batch, carriers: "_Carriers", buffers: "_Buffers", chunk: int) -> int:
+        """Run as many whole chunks as there are by graph replay; the number of requests done."""
+        static = buffers.rows(0, chunk).clone()
+        views = [static.rows(first, first + batch.rows_per_launch) for first in range(0, chunk, batch.rows_per_launch)]
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            _round(batch, carriers, views[0])  # compile outside the capture
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for view in views:
+                _round(batch, carriers, view)
+        whole = len(batch) // chunk * chunk
+        for first in range(0, whole, chunk):
+            there = buffers.rows(first, first + chunk)
+            static.read_inputs(there)
+            graph.replay()
+            static.write_outputs(there)
+        return whole
+
+
+class _Carriers:
+    """The tables of one target on the device."""
+
+    def __init__(self, target: Target, device: torch.device) -> None:
+        self.logits = torch.tensor(target.draft_logits).to(torch.bfloat16).to(device)  # [rows, V]
+        self.probs = torch.tensor(target_table(target)).to(device)  # [2 * rows, V]
+        self.row_of = torch.tensor(target.row_of).to(device)
+        self.context_of = torch.tensor(target.context_of).to(device)
+
+
+class _Buffers:
+    """Inputs and outputs of n requests; a view of rows shares their memory."""
+
+    INPUTS = ("sampled", "proposal_keys", "verify_keys", "rounds", "positions", "given")
+    OUTPUTS = ("proposal_status", "proposed", "support", "tickets", "drafts", "status", "tokens", "num_sampled")
+
+    def __init__(self, batch: Batch, device: torch.device) -> None:
+        n, depth = len(batch), batch.depth
+
+        def words(values: Any) -> torch.Tensor:
+            return torch.tensor(values.view(np.int64)).to(device)
+
+        def poisoned(*shape: int) -> torch.Tensor:
+            return torch.full(shape, ILLEGAL, dtype=torch.int32, device=device)
+
+        self.tensors = {
+            "sampled": torch.tensor(batch.sampled, dtype=torch.int32).to(device),
+            "proposal_keys": words(batch.keys(Purpose.PROPOSAL)),
+            "verify_keys": words(batch.keys(Purpose.VERIFY)),
+            "rounds": words(batch.rounds),
+            "positions": words(batch.positions),
+            "given": torch.tensor(batch.given, dtype=torch.int32).to(device),
+            "proposal_status": poisoned(n),
+            "proposed": poisoned(n, depth),
+            "support": poisoned(n, depth, reference.SUPPORT),
+            "tickets": poisoned(n, depth, reference.SUPPORT),
+            "drafts": poisoned(n, depth),
+            "status": poisoned(n),
+            "tokens": poisoned(n, depth + 1),
+            "num_sampled": poisoned(n),
+        }
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self.tensors[name]
+
+    def rows(self, first: int, last: int) -> "_Buffers":
+        view = object.__new__(_Buffers)
+        view.tensors = {name: tensor[first:last] for name, tensor in self.tensors.items()}
+        return view
+
+    def clone(self) -> "_Buffers":
+        copy = object.__new__(_Buffers)
+        copy.tensors = {name: tensor.clone() for name, tensor in self.tensors.items()}
+        return copy
+
+    def read_inputs(self, other: "_Buffers") -> None:
+        for name in self.INPUTS:
+            self[name].copy_(other[name])
+
+    def write_outputs(self, other: "_Buffers") -> None:
+        for name in self.OUTPUTS:
+            other[name].copy_(self[name])
+            self[name].fill_(ILLEGAL)
+
+    def emission(self) -> Emission:
+        return Emission(
+            status=torch.maximum(self["status"], self["proposal_status"]),
+            tokens=self["tokens"],
+            num_sampled=self["num_sampled"],
+            proposed=self["proposed"],
+            drafts=self["drafts"],
+            support=self["support"],
+            tickets=self["tickets"],
+        )
+
+
+def _round(batch: Batch, carriers: _Carriers, at: _Buffers) -> None:
+    """One launch group: draft `depth` positions, replace what is given, verify."""
+    target, depth = batch.target, batch.depth
+    drafts = proposal.Drafts(at["proposal_status"], at["proposed"], at["support"], at["tickets"])
+    for j in range(depth):
+        logits = _draft_logits(target, carriers, at, j)
+        proposal.propose(
+            logits, at["sampled"], at["proposal_keys"], at["rounds"], at["positions"], out=drafts, column=j
+        )
+    torch.where(at["given"] == WANTED, at["proposed"], at["given"], out=at["drafts"])
+    verifier.verify(
+        _target_probs(batch, carriers, at),
+        at["drafts"],
+        at["support"] if batch.carrier else None,
+        at["tickets"] if batch.carrier else None,
+        at["sampled"],
+        at["verify_keys"],
+        at["rounds"],
+        at["positions"],
+        out=verifier.Verified(at["status"], at["tokens"], at["num_sampled"]),
+    )
+
+
+def _draft_logits(target: Target, carriers: _Carriers, at: _Buffers, j: int) -> torch.Tensor:
+    """Logits [n, V] of draft j after the draft before it; one shared row (stride 0) where there is no context."""
+    n = len(at["status"])
+    if j == 0 or target.contexts == 1:
+        row = int(target.row_of[j, 0])
+        return carriers.logits[row : row + 1].expand(n, -1)
+    previous = at["proposed"][:, j - 1].clamp(min=0).long()
+    return carriers.logits[carriers.row_of[j][carriers.context_of[previous]]]
+
+
+def _target_probs(batch: Batch, carriers: _Carriers, at: _Buffers) -> torch.Tensor:
+    """Target rows [n, depth + 1, V] after the drafts as verified; temperature-0 requests get the one-hot rows."""
+    columns = batch.depth + 1
+    if batch.target.contexts == 1 and bool(batch.sampled.all()):
+        return carriers.probs[carriers.row_of[:columns, 0]].expand(len(at["status"]), -1, -1)
+    previous = carriers.context_of[at["drafts"].clamp(min=0).long()]
+    context = torch.cat([torch.zeros_like(previous[:, :1]), previous], dim=1)
+    row = carriers.row_of[torch.arange(columns, device=context.device), context]
+    greedy = (at["sampled"] == 0).long()[:, None] * len(batch.target.weights)
+    return carriers.probs[row + greedy]

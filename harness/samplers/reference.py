@@ -1,0 +1,72 @@
+"""The NumPy reference as a sampler under test: every distinct row is allocated and quantised once."""
+
+from functools import cache
+
+import numpy as np
+
+from pp3 import __version__
+from pp3.harness.samplers.contract import WANTED, Batch, Description, Emission, Kind, target_table
+from pp3.kernels import reference
+from pp3.kernels.addressing import Purpose
+from pp3.targets import Target
+
+
+class ReferenceSampler:
+    """Proposal and verification of the reference, on the CPU."""
+
+    def describe(self) -> Description:
+        """See the contract."""
+        return Description(
+            name="pp3-top32",
+            version=__version__,
+            kind=Kind.PIPELINE,
+            backend="reference",
+            module=__name__,
+            min_vocab=reference.MIN_VOCAB,
+            max_vocab=reference.MAX_VOCAB,
+        )
+
+    def run(self, batch: Batch) -> Emission:
+        """See the contract. Rows are independent here, so the launch size changes nothing."""
+        target, depth = batch.target, batch.depth
+        supports, rows = _tables(target)
+        keys, rounds = batch.keys(Purpose.PROPOSAL), batch.rounds
+        context = np.zeros(len(batch), np.int64)
+        columns = []
+        for j in range(depth):
+            row = target.row_of[j, context]
+            position = batch.positions + np.uint64(j)
+            columns.append(reference.propose_rows(supports, row, batch.sampled, keys, rounds, position, reference.TAU))
+            context = target.context_of[np.maximum(columns[-1].token, 0)]
+        proposal = reference.seal(
+            reference.Proposal(*(np.stack(field, axis=1) for field in zip(*columns, strict=True)))
+        )
+        drafts = np.where(batch.given == WANTED, proposal.token, batch.given).astype(np.int32)
+        previous = target.context_of[np.maximum(drafts, 0)]
+        context = np.concatenate([np.zeros((len(batch), 1), np.int64), previous], axis=1)
+        row = target.row_of[np.arange(depth + 1), context] + np.where(batch.sampled, 0, len(target.weights))[:, None]
+        verified = reference.verify_rows(
+            rows,
+            row,
+            drafts,
+            proposal.ids if batch.carrier else None,
+            proposal.tickets if batch.carrier else None,
+            batch.sampled,
+            batch.keys(Purpose.VERIFY),
+            rounds,
+            batch.positions,
+        )
+        return Emission(
+            status=np.maximum(verified.status, proposal.status[:, 0]),
+            tokens=verified.tokens,
+            num_sampled=verified.num_sampled,
+            proposed=proposal.token,
+            drafts=drafts,
+            support=proposal.ids,
+            tickets=proposal.tickets,
+        )
+
+
+@cache
+def _tables(target: Target) -> tuple[reference.Supports, reference.TargetRows]:
+    return reference.allocate(target.draft_logits), reference.quantise(target_table(target))

@@ -1,0 +1,9 @@
+from typing import Any
+
+from triton import language as language
+
+__version__: str
+
+def jit(fn: Any = ..., *, do_not_specialize: list[str] = ...) -> Any: ...
+def cdiv(x: int, y: int) -> int: ...
+def next_power_of_2(n: int) -> int: ...

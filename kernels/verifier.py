@@ -1,0 +1,322 @@
+"""The verifier in Triton: standard rejection in integers, `standard-u32-v1`, two launches a round.
+
+Contract: semantics section 3, bit for bit the reference. Launch 1 reduces each tile of each target row to its mass on
+the 2^-48 grid (-1 marks an illegal entry) and its argmax; launch 2, one program a request, checks the rows, walks the
+drafts and emits. Everything is int64 and exact, in any order of reduction. The residual's running sum is the target's
+less min(P, Q) at the 32 ids of the support, so no dense q exists. Ties of the argmax: lower id. Padding: tokens -1.
+Counter: (round, position + column) under the request's verify key; rows at temperature 0 read no words.
+Derivations: NOTES.md.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from pp3.kernels import philox
+from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, ONE, QUANTUM_BITS, SUPPORT
+
+TILE = 1024
+CHUNK = 8  # ids of the support subtracted at once
+INTERPRETED_ROWS = 64  # rows a program: 1 on a GPU; in the interpreter a program costs milliseconds
+ID_BITS = tl.constexpr(18)
+ID_MASK = tl.constexpr((1 << 18) - 1)
+QUANTA = tl.constexpr(2.0**QUANTUM_BITS)
+UNIT = tl.constexpr(1 << QUANTUM_BITS)
+SLACK = tl.constexpr(MASS_SLACK)
+CLAMP = tl.constexpr(1 << 50)  # a tile above it is illegal anyway, and 256 of them fit int64
+LARGEST = tl.constexpr(MAX_PROB)
+TICKETS = tl.constexpr(ONE)
+STATUS_OK = tl.constexpr(OK)
+STATUS_FAILED = tl.constexpr(FAILED)
+
+
+class Verified(NamedTuple):
+    """What a round emits; columns at and past num_sampled hold -1."""
+
+    status: torch.Tensor  # [batch] int32
+    tokens: torch.Tensor  # [batch, depth + 1] int32
+    num_sampled: torch.Tensor  # [batch] int32
+
+
+@triton.jit
+def _quanta(prob: tl.tensor) -> tl.tensor:
+    return (prob.to(tl.float64) * QUANTA).to(tl.int64)
+
+
+@triton.jit(do_not_specialize=["batch", "columns", "tiles"])
+def _tile_mass(
+    probs_ptr: tl.tensor,  # [batch, depth + 1, vocab] fp32
+    request_stride: tl.tensor,
+    row_stride: tl.tensor,
+    column_stride: tl.tensor,
+    batch: tl.tensor,
+    vocab: tl.tensor,
+    columns: tl.tensor,
+    tiles: tl.tensor,
+    mass_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
+    best_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    program = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    line, tile = program // tiles, program % tiles
+    request, row = line // columns, line % columns
+    token = tile[:, None] * TILE + tl.arange(0, TILE)[None, :]
+    inside = (token < vocab) & (request < batch)[:, None]
+    at = (request * request_stride + row * row_stride)[:, None] + token * column_stride
+    prob = tl.load(probs_ptr + at, mask=inside, other=0.0)
+    fits = (prob >= 0) & (prob <= LARGEST)
+    prob = tl.where(fits, prob, 0.0)
+    mass = tl.minimum(tl.sum(_quanta(prob), 1), CLAMP)
+    illegal = tl.max(tl.where(fits, 0, 1), 1)
+    magnitude = (prob.to(tl.int32, bitcast=True) & 0x7FFFFFFF).to(tl.int64)
+    key = tl.where(inside, (magnitude << ID_BITS) | (token ^ ID_MASK), -1)
+    tl.store(mass_ptr + program, tl.where(illegal != 0, -1, mass), mask=request < batch)
+    tl.store(best_ptr + program, tl.max(key, 1), mask=request < batch)
+
+
+@triton.jit
+def _argmax(best_ptr: tl.tensor, line: tl.tensor, tiles: tl.tensor, t: tl.tensor, live: tl.tensor) -> tl.tensor:
+    """The argmax of target rows `line` [ROWS], from the argmax of each tile."""
+    best = tl.load(best_ptr + line[:, None] * tiles + t, mask=live[:, None] & (t < tiles), other=-1)
+    return ((tl.max(best, 1) & ID_MASK) ^ ID_MASK).to(tl.int32)
+
+
+@triton.jit
+def _draft_tickets(
+    support_ptr: tl.tensor, tickets_ptr: tl.tensor, at: tl.tensor, draft: tl.tensor, judged: tl.tensor, K: tl.constexpr
+) -> tl.tensor:
+    """Tickets of draft [ROWS] in the support at position `at` [ROWS]; all of them where there is no carrier."""
+    owned = tl.full(draft.shape, TICKETS, tl.int64)
+    if support_ptr is not None:
+        lane = at[:, None] * K + tl.arange(0, K)[None, :]
+        ids = tl.load(support_ptr + lane, mask=judged[:, None], other=-1)
+        tickets = tl.load(tickets_ptr + lane, mask=judged[:, None], other=0).to(tl.int64)
+        owned = tl.sum(tl.where(ids == draft[:, None], tickets, 0), 1)
+    return owned
+
+
+@triton.jit
+def _share(
+    row_ptr: tl.tensor,
+    column_stride: tl.tensor,
+    support_ptr: tl.tensor,
+    tickets_ptr: tl.tensor,
+    draft_ptr: tl.tensor,
+    at: tl.tensor,
+    k: tl.tensor,
+    rejected: tl.tensor,
+    K: tl.constexpr,
+) -> tl.tensor:
+    """Lanes k of the support of rejected rows: ids and min(P, Q), what the residual lacks there."""
+    wanted = rejected[:, None] & (k >= 0)
+    if support_ptr is not None:
+        ids = tl.load(support_ptr + at[:, None] * K + k, mask=wanted, other=-1)
+        tickets = tl.load(tickets_ptr + at[:, None] * K + k, mask=wanted, other=0).to(tl.int64)
+    else:  # a point mass at the draft
+        draft = tl.load(draft_ptr + at, mask=rejected, other=-1)[:, None]
+        ids = tl.where(wanted & (k == 0), draft, -1)
+        tickets = tl.where(ids >= 0, TICKETS, 0).to(tl.int64)
+    prob = tl.load(row_ptr[:, None] + ids.to(tl.int64) * column_stride, mask=tickets > 0, other=0.0)
+    return ids, tl.minimum(_quanta(prob), tickets << 24)
+
+
+@triton.jit(do_not_specialize=["batch", "depth", "tiles"])
+def _walk_and_emit(
+    probs_ptr: tl.tensor,  # [batch, depth + 1, vocab] fp32
+    request_stride: tl.tensor,
+    row_stride: tl.tensor,
+    column_stride: tl.tensor,
+    batch: tl.tensor,
+    depth: tl.tensor,
+    vocab: tl.tensor,
+    tiles: tl.tensor,
+    mass_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
+    best_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
+    draft_ptr: tl.tensor,  # [batch, depth] int32
+    support_ptr: tl.tensor,  # [batch, depth, K] int32
+    tickets_ptr: tl.tensor,  # [batch, depth, K] int32
+    sampled_ptr: tl.tensor,  # [batch] int32
+    key_ptr: tl.tensor,  # [batch] int64
+    round_ptr: tl.tensor,  # [batch] int64
+    position_ptr: tl.tensor,  # [batch] int64
+    status_ptr: tl.tensor,  # [batch] int32
+    tokens_ptr: tl.tensor,  # [batch, depth + 1] int32
+    num_sampled_ptr: tl.tensor,  # [batch] int32
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    TILES: tl.constexpr,
+    TILE: tl.constexpr,
+    K: tl.constexpr,
+    CHUNK: tl.constexpr,
+) -> None:
+    request = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    live = request < batch
+    t = tl.arange(0, TILES)[None, :]
+    row_ptr = probs_ptr + request * request_stride
+    sampled = tl.load(sampled_ptr + request, mask=live, other=0) != 0
+    key = tl.load(key_ptr + request, mask=live, other=0)
+    round_number = tl.load(round_ptr + request, mask=live, other=0)
+    base = tl.load(position_ptr + request, mask=live, other=0)
+
+    failed = request < 0
+    for j in range(depth + 1):
+        line = request * (depth + 1) + j
+        row_mass = tl.load(mass_ptr + line[:, None] * tiles + t, mask=live[:, None] & (t < tiles), other=0)
+        excess = tl.sum(row_mass, 1) - UNIT
+        failed = failed | (tl.min(row_mass, 1) < 0) | (excess > SLACK) | (excess < -SLACK)
+    for j in range(depth):
+        draft = tl.load(draft_ptr + request * depth + j, mask=live, other=0)
+        failed = failed | (draft < -1) | (draft >= vocab)
+
+    alive = live & (failed == 0)
+    rejected = request < 0
+    emit_at = tl.zeros_like(request) + depth
+    for j in range(depth):
+        draft = tl.load(draft_ptr + request * depth + j, mask=live, other=0)
+        emit_at = tl.where(alive & (draft == -1), j, emit_at)
+        alive = alive & (draft != -1)
+        keep = _argmax(best_ptr, request * (depth + 1) + j, tiles, t, live) == draft
+        judged = alive & sampled
+        if tl.max(judged.to(tl.int32), 0) != 0:
+            tickets = _draft_tickets(support_ptr, tickets_ptr, request * depth + j, draft, judged, K)
+            prob = tl.load(row_ptr + j * row_stride + draft.to(tl.int64) * column_stride, mask=judged, other=0.0)
+            w0, _w1, _w2, _w3 = philox.words(key, round_number, base + j)
+            keep = tl.where(sampled, w0.to(tl.int64) * tickets < (_quanta(prob) << 8), keep)
+            failed = failed | (judged & (tickets == 0))
+            alive = alive & (failed == 0)
+        emit_at = tl.where(alive & (keep == 0), j, emit_at)
+        rejected = rejected | (alive & (keep == 0))
+        alive = alive & keep
+
+    line = request * (depth + 1) + emit_at
+    token = _argmax(best_ptr, line, tiles, t, live)
+    drawing = live & sampled & (failed == 0)
+    if tl.max(drawing.to(tl.int32), 0) != 0:
+        row_ptr += emit_at * row_stride
+        at = request * depth + tl.minimum(emit_at, depth - 1)
+        rejected = rejected & drawing
+        mass = tl.load(mass_ptr + line[:, None] * tiles + t, mask=drawing[:, None] & (t < tiles), other=0)
+        k = tl.arange(0, K)[None, :]
+        ids, share = _share(row_ptr, column_stride, support_ptr, tickets_ptr, draft_ptr, at, k, rejected, K)
+        rejected = rejected & (tl.sum(share, 1) != tl.sum(mass, 1))  # an empty residual: the full target in its place
+        share = tl.where(rejected[:, None], share, 0)
+        mass -= tl.sum(tl.where((ids // TILE)[:, None, :] == t[:, :, None], share[:, None, :], 0), 2)
+        _w0, w1, w2, _w3 = philox.words(key, round_number, base + emit_at)
+        w64 = w1.to(tl.uint64) | (w2.to(tl.uint64) << 32)
+        wanted = tl.umulhi(w64, tl.sum(mass, 1).to(tl.uint64)).to(tl.int64)[:, None]
+        tile = tl.sum((tl.cumsum(mass, 1) <= wanted).to(tl.int32), 1)[:, None]
+        before = tl.sum(tl.where(t < tile, mass, 0), 1)
+        here = tile.to(tl.int64) * TILE + tl.arange(0, TILE)[None, :]
+        inside = drawing[:, None] & (here < vocab)
+        weight = _quanta(tl.load(row_ptr[:, None] + here * column_stride, mask=inside, other=0.0))
+        if tl.max(rejected.to(tl.int32), 0) != 0:
+            for c in range(0, K, CHUNK):
+                lanes = c + tl.arange(0, CHUNK)[None, :]
+                some, lack = _share(row_ptr, column_stride, support_ptr, tickets_ptr, draft_ptr, at, lanes, rejected, K)
+                weight -= tl.sum(tl.where(here[:, :, None] == some[:, None, :], lack[:, None, :], 0), 2)
+        running = before[:, None] + tl.cumsum(weight, 1)
+        drawn = (tile * TILE).to(tl.int32) + tl.sum((running <= wanted).to(tl.int32), 1)[:, None]
+        token = tl.where(drawing, tl.max(drawn, 1), token)
+
+    column = tl.arange(0, COLUMNS)[None, :]
+    drafts = tl.load(draft_ptr + request[:, None] * depth + column, mask=live[:, None] & (column < depth), other=-1)
+    last = emit_at[:, None]
+    out = tl.where(column < last, drafts, tl.where(column == last, token[:, None], -1))
+    out = tl.where(failed[:, None], -1, out)
+    tl.store(tokens_ptr + request[:, None] * (depth + 1) + column, out, mask=live[:, None] & (column <= depth))
+    tl.store(num_sampled_ptr + request, tl.where(failed, 0, emit_at + 1).to(tl.int32), mask=live)
+    tl.store(status_ptr + request, tl.where(failed, STATUS_FAILED, STATUS_OK), mask=live)
+
+
+def verify(
+    target_probs: torch.Tensor,
+    draft_ids: torch.Tensor,
+    support: torch.Tensor | None,
+    tickets: torch.Tensor | None,
+    sampled: torch.Tensor,
+    keys: torch.Tensor,
+    rounds: torch.Tensor,
+    positions: torch.Tensor,
+    *,
+    out: Verified | None = None,
+) -> Verified:
+    """Judge draft_ids [batch, depth] int32 against target_probs [batch, depth + 1, vocab] FP32, any strides.
+
+    support and tickets [batch, depth, 32] int32 carry the proposal's law; both None is the point-mass path. sampled
+    [batch] int32; keys, rounds and positions [batch] int64 bit patterns of u64, positions being that of the first
+    draft. Raises ValueError for shapes or dtypes outside the contract. No device sync.
+    """
+    if target_probs.ndim != 3 or target_probs.dtype != torch.float32:
+        shape = tuple(target_probs.shape)
+        raise ValueError(f"target_probs are {shape} {target_probs.dtype}; want [batch, depth + 1, vocab] FP32")
+    batch, columns, vocab = target_probs.shape
+    depth = columns - 1
+    if not 1 <= vocab <= MAX_VOCAB:
+        raise ValueError(f"vocabulary {vocab} is outside [1, {MAX_VOCAB}], what this verifier declares")
+    if (support is None) != (tickets is None):
+        raise ValueError("support and tickets go together: give both, or neither for the point-mass path")
+    expected: dict[str, tuple[torch.Tensor, tuple[int, ...], torch.dtype]] = {
+        "draft_ids": (draft_ids, (batch, depth), torch.int32),
+        "sampled": (sampled, (batch,), torch.int32),
+        "keys": (keys, (batch,), torch.int64),
+        "rounds": (rounds, (batch,), torch.int64),
+        "positions": (positions, (batch,), torch.int64),
+    }
+    if support is not None and tickets is not None:
+        expected["support"] = (support, (batch, depth, SUPPORT), torch.int32)
+        expected["tickets"] = (tickets, (batch, depth, SUPPORT), torch.int32)
+    for name, (tensor, shape, dtype) in expected.items():
+        if tensor.shape != shape or tensor.dtype != dtype or not tensor.is_contiguous():
+            raise ValueError(f"{name} is {tuple(tensor.shape)} {tensor.dtype}; want contiguous {list(shape)} {dtype}")
+    device = target_probs.device
+    if out is None:
+        ints: dict[str, Any] = {"dtype": torch.int32, "device": device}
+        out = Verified(torch.empty(batch, **ints), torch.empty(batch, columns, **ints), torch.empty(batch, **ints))
+    if batch == 0:
+        return out
+    tiles = triton.cdiv(vocab, TILE)
+    rows = 1 if target_probs.is_cuda else min(INTERPRETED_ROWS, triton.next_power_of_2(batch))
+    mass = torch.empty(batch * columns * tiles, dtype=torch.int64, device=device)
+    best = torch.empty_like(mass)
+    _tile_mass[(triton.cdiv(batch * columns * tiles, rows),)](
+        target_probs,
+        *target_probs.stride(),
+        batch,
+        vocab,
+        columns,
+        tiles,
+        mass,
+        best,
+        ROWS=rows,
+        TILE=TILE,
+        num_warps=4,
+    )
+    _walk_and_emit[(triton.cdiv(batch, rows),)](
+        target_probs,
+        *target_probs.stride(),
+        batch,
+        depth,
+        vocab,
+        tiles,
+        mass,
+        best,
+        draft_ids,
+        support,
+        tickets,
+        sampled,
+        keys,
+        rounds,
+        positions,
+        *out,
+        ROWS=rows,
+        COLUMNS=triton.next_power_of_2(columns),
+        TILES=triton.next_power_of_2(tiles),
+        TILE=TILE,
+        K=SUPPORT,
+        CHUNK=CHUNK,
+        num_warps=8,
+    )
+    return out

@@ -1,0 +1,79 @@
+"""A target: the exact law a sampler is asked to reproduce, and the logits its proposal drafts from.
+
+A row holds one conditional law. Which row judges position j after a previous token is row_of[j, context_of[token]];
+position 0 has context 0. Weights are integers that sum to 2^24, so probabilities are exact in FP32.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+ONE = 1 << 24
+POSITIONS = 6  # five drafts and the bonus
+PATTERNS = ("none", "first", "middle", "last", "every")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Target:
+    """Raises ValueError unless every row is a law over the vocabulary and every index is in range."""
+
+    name: str
+    why: str
+    weights: npt.NDArray[np.int64]  # [rows, vocab]
+    draft_logits: npt.NDArray[np.float32]  # [rows, vocab], exact in BF16
+    row_of: npt.NDArray[np.int64]  # [positions, contexts]
+    context_of: npt.NDArray[np.int64]  # [vocab]
+    patterns: tuple[str, ...] = ("none",)  # which drafts are invalidated, dealt to requests in turn
+
+    def __post_init__(self) -> None:
+        rows, vocab = self.weights.shape
+        for row, total in enumerate(self.weights.sum(axis=1).tolist()):
+            if total != ONE or (self.weights[row] < 0).any():
+                raise ValueError(
+                    f"target {self.name}: weights of row {row} sum to {total}; want {ONE} (2^24), none negative"
+                )
+        if self.draft_logits.shape != (rows, vocab):
+            raise ValueError(f"target {self.name}: draft_logits are {self.draft_logits.shape}, weights {(rows, vocab)}")
+        low = (self.draft_logits.view(np.uint32) & 0xFFFF) != 0
+        if low.any():
+            raise ValueError(f"target {self.name}: draft logit {self.draft_logits[low][0]!r} is not exact in BF16")
+        if self.row_of.shape[0] != POSITIONS or not ((self.row_of >= 0) & (self.row_of < rows)).all():
+            raise ValueError(f"target {self.name}: row_of must be [{POSITIONS}, contexts] with rows below {rows}")
+        contexts = self.row_of.shape[1]
+        if self.context_of.shape != (vocab,) or not ((self.context_of >= 0) & (self.context_of < contexts)).all():
+            raise ValueError(f"target {self.name}: contexts must give each of {vocab} tokens a number below {contexts}")
+        unknown = sorted(set(self.patterns) - set(PATTERNS))
+        if unknown or not self.patterns:
+            raise ValueError(f"target {self.name}: pattern {unknown} is unknown; choose from {', '.join(PATTERNS)}")
+
+    @property
+    def vocab(self) -> int:
+        """Number of tokens."""
+        return int(self.weights.shape[1])
+
+    @property
+    def contexts(self) -> int:
+        """Number of classes of previous token."""
+        return int(self.row_of.shape[1])
+
+    def digest(self) -> str:
+        """SHA-256 over everything that defines the law and the drafts; the reason and the name are labels."""
+        parts = [
+            np.array(self.weights.shape, "<i8"),
+            self.weights.astype("<i8"),
+            self.draft_logits.astype("<f4"),
+            self.row_of.astype("<i8"),
+            self.context_of.astype("<i8"),
+        ]
+        digest = hashlib.sha256("\n".join(self.patterns).encode())
+        for part in parts:
+            digest.update(part.tobytes())
+        return digest.hexdigest()
+
+
+def invalidated(pattern: str, depth: int) -> tuple[bool, ...]:
+    """Which of `depth` drafts a pattern turns into -1."""
+    where = {"none": set[int](), "first": {0}, "middle": {depth // 2}, "last": {depth - 1}, "every": set(range(depth))}
+    return tuple(j in where[pattern] for j in range(depth))

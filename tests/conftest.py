@@ -1,0 +1,63 @@
+"""Seeds from node ids, the interpreter for CPU runs, and skips that are named or fail the run."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ON_GPU = os.environ.get("PP3_TEST_GPU") == "1"
+if not ON_GPU:
+    os.environ["TRITON_INTERPRET"] = "1"  # before any kernel is decorated
+
+ALLOWED = Path(__file__).parent / "allowed_skips.txt"
+NOT_RUN_HERE = ("gpu", "soak")
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A generator seeded by the test's id: order and selection never change the data."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(request.node.nodeid.encode()).digest()[:8], "little"))
+
+
+class SkipPolicy:
+    """Counts what was not run here, and fails a run with a skip that is not listed (or, on a GPU, with any)."""
+
+    def __init__(self) -> None:
+        lines = ALLOWED.read_text("utf-8").splitlines()
+        self.allowed = {line.split(" | ")[0] for line in lines if line and not line.startswith("#")}
+        self.refused: list[str] = []
+        self.deselected: dict[str, int] = {}
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Count by the mark that keeps an item out."""
+        for item in items:
+            mark = next((name for name in NOT_RUN_HERE if item.get_closest_marker(name)), "by choice")
+            self.deselected[mark] = self.deselected.get(mark, 0) + 1
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a skip that nothing allows."""
+        if report.skipped and (ON_GPU or report.nodeid.split("[")[0] not in self.allowed):
+            self.refused.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A refused skip is a failure."""
+        if self.refused and session.exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The closing counts."""
+        for nodeid in self.refused:
+            terminalreporter.write_line(
+                f"SKIP NOT ALLOWED {nodeid}: list it, with a reason, in {ALLOWED.name}", red=True
+            )
+        passed, failed, skipped = (len(terminalreporter.getreports(kind)) for kind in ("passed", "failed", "skipped"))
+        rest = ", ".join(f"{name} {count}" for name, count in sorted(self.deselected.items())) or "none"
+        terminalreporter.write_line(f"not run here: {sum(self.deselected.values())} ({rest})")
+        terminalreporter.write_line(f"{passed} passed, {failed} failed, {skipped} skipped")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Install the policy."""
+    config.pluginmanager.register(SkipPolicy())
