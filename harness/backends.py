@@ -184,7 +184,7 @@ def identity(backend: Backend) -> dict[str, str]:
     import torch
     import triton
 
-    found |= {"torch": torch.__version__, "triton": triton.__version__}
+    found |= {"torch": str(torch.__version__), "triton": str(triton.__version__)}
     if backend is Backend.CUDA:
         properties = torch.cuda.get_device_properties(0)
         found |= {

@@ -17,7 +17,7 @@ from pp3.harness.seeds import Seed, integers
 from pp3.kernels.reference import Supports, allocate
 from pp3.targets import Target
 
-MIXED_ROWS, ALONE_ROWS = 257, 64  # rows a launch: mixed with sampled ones, and on the point-mass path
+MIXED_ROWS, ALONE_ROWS = 257, 1021  # rows a launch: mixed with sampled ones, and on the point-mass path
 SAMPLED_EVERY = 4  # one row in four is sampled
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ HERE = Path(__file__).resolve().parent
 def find_checkout() -> Path | None:
     """The root of the checkout this code runs from, links kept or dereferenced; None for an installed package."""
     for root in (HERE.parent, HERE.parent.parent):
-        if (root / "pyproject.toml").is_file() and (root / "receipts").is_dir() and (root / "harness").is_dir():
+        if all((root / part).exists() for part in ("pyproject.toml", "pp3", "harness", "kernels", "targets")):
             return root
     return None
 

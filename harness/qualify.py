@@ -68,6 +68,7 @@ def run_command(
             "paired": sum(row["pairs"] for row in measured.pairs),
             "counter": number,
             "seconds": round(seconds, 3),
+            "stages": {stage: round(spent, 3) for stage, spent in measured.seconds.items()},
         }
         click.echo(msgspec.json.encode(result).decode())
     else:

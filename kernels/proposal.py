@@ -18,6 +18,7 @@ from pp3.kernels import philox
 from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU, check_proposal
 
 TILE = 4096
+LEAST_WIDTH = 128  # so that every vocabulary up to 16,384 shares one compiled kernel
 INTERPRETED_ROWS = 64  # rows a program: 1 on a GPU; in the interpreter a program costs milliseconds
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
@@ -28,6 +29,17 @@ TICKETS = tl.constexpr(ONE)
 NOBODY = tl.constexpr(-1)  # a key below every token's
 STATUS_OK = tl.constexpr(OK)
 STATUS_FAILED = tl.constexpr(FAILED)
+# Views of a batch start at any row: specialising on their alignment would compile a kernel for each.
+PER_REQUEST = [
+    "sampled_ptr",
+    "key_ptr",
+    "round_ptr",
+    "position_ptr",
+    "status_ptr",
+    "token_ptr",
+    "ids_ptr",
+    "tickets_ptr",
+]
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -92,7 +104,7 @@ def _tile_candidates(
     tl.store(candidates_ptr + at, best, mask=(row < batch)[:, None])
 
 
-@triton.jit(do_not_specialize=["candidates", "batch", "column", "depth"])
+@triton.jit(do_not_specialize=["candidates", "batch", "column", "depth"], do_not_specialize_on_alignment=PER_REQUEST)
 def _allocate_and_draw(
     candidates_ptr: tl.tensor,  # [batch, tiles * K] int64
     candidates: tl.tensor,
@@ -226,7 +238,7 @@ def propose(
         depth,
         *out,
         ROWS=rows,
-        WIDTH=triton.next_power_of_2(tiles * SUPPORT),
+        WIDTH=max(LEAST_WIDTH, triton.next_power_of_2(tiles * SUPPORT)),
         K=SUPPORT,
         num_warps=4,
     )

@@ -18,6 +18,7 @@ from pp3.kernels import philox
 from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, ONE, QUANTUM_BITS, SUPPORT
 
 TILE = 1024
+LEAST_TILES = 16  # so that every vocabulary up to 16,384 shares one compiled kernel
 CHUNK = 8  # ids of the support subtracted at once
 INTERPRETED_ROWS = 64  # rows a program: 1 on a GPU; in the interpreter a program costs milliseconds
 ID_BITS = tl.constexpr(18)
@@ -28,6 +29,10 @@ SLACK = tl.constexpr(MASS_SLACK)
 CLAMP = tl.constexpr(1 << 50)  # a tile above it is illegal anyway, and 256 of them fit int64
 LARGEST = tl.constexpr(MAX_PROB)
 TICKETS = tl.constexpr(ONE)
+# Views of a batch start at any row: specialising on their alignment would compile a kernel for each.
+PER_REQUEST = ["draft_ptr", "support_ptr", "tickets_ptr", "sampled_ptr", "key_ptr", "round_ptr", "position_ptr"]
+PER_REQUEST += ["status_ptr", "tokens_ptr", "num_sampled_ptr"]
+SIZES = ["request_stride", "row_stride", "batch", "depth", "vocab", "tiles", "carrier"]
 STATUS_OK = tl.constexpr(OK)
 STATUS_FAILED = tl.constexpr(FAILED)
 
@@ -85,45 +90,34 @@ def _argmax(best_ptr: tl.tensor, line: tl.tensor, tiles: tl.tensor, t: tl.tensor
 
 
 @triton.jit
-def _draft_tickets(
-    support_ptr: tl.tensor, tickets_ptr: tl.tensor, at: tl.tensor, draft: tl.tensor, judged: tl.tensor, K: tl.constexpr
+def _support(
+    support_ptr: tl.tensor,
+    tickets_ptr: tl.tensor,
+    draft: tl.tensor,
+    at: tl.tensor,
+    k: tl.tensor,
+    wanted: tl.tensor,
+    carrier: tl.tensor,
+    K: tl.constexpr,
 ) -> tl.tensor:
-    """Tickets of draft [ROWS] in the support at position `at` [ROWS]; all of them where there is no carrier."""
-    owned = tl.full(draft.shape, TICKETS, tl.int64)
-    if support_ptr is not None:
-        lane = at[:, None] * K + tl.arange(0, K)[None, :]
-        ids = tl.load(support_ptr + lane, mask=judged[:, None], other=-1)
-        tickets = tl.load(tickets_ptr + lane, mask=judged[:, None], other=0).to(tl.int64)
-        owned = tl.sum(tl.where(ids == draft[:, None], tickets, 0), 1)
-    return owned
+    """Lanes k [1, n] of the proposal at positions `at` [ROWS]: ids and tickets; no carrier: all tickets at draft."""
+    lane = at[:, None] * K + k
+    carried = k * 0 + carrier != 0  # a block: the interpreter refuses a mask made with a scalar
+    held = wanted[:, None] & carried
+    ids = tl.load(support_ptr + lane, mask=held, other=-1)
+    tickets = tl.load(tickets_ptr + lane, mask=held, other=0).to(tl.int64)
+    alone = wanted[:, None] & (carried == 0) & (k == 0)
+    return tl.where(alone, draft[:, None], ids), tl.where(alone, TICKETS, tickets)
 
 
 @triton.jit
-def _share(
-    row_ptr: tl.tensor,
-    column_stride: tl.tensor,
-    support_ptr: tl.tensor,
-    tickets_ptr: tl.tensor,
-    draft_ptr: tl.tensor,
-    at: tl.tensor,
-    k: tl.tensor,
-    rejected: tl.tensor,
-    K: tl.constexpr,
-) -> tl.tensor:
-    """Lanes k of the support of rejected rows: ids and min(P, Q), what the residual lacks there."""
-    wanted = rejected[:, None] & (k >= 0)
-    if support_ptr is not None:
-        ids = tl.load(support_ptr + at[:, None] * K + k, mask=wanted, other=-1)
-        tickets = tl.load(tickets_ptr + at[:, None] * K + k, mask=wanted, other=0).to(tl.int64)
-    else:  # a point mass at the draft
-        draft = tl.load(draft_ptr + at, mask=rejected, other=-1)[:, None]
-        ids = tl.where(wanted & (k == 0), draft, -1)
-        tickets = tl.where(ids >= 0, TICKETS, 0).to(tl.int64)
+def _share(row_ptr: tl.tensor, column_stride: tl.tensor, ids: tl.tensor, tickets: tl.tensor) -> tl.tensor:
+    """min(P, Q) at each id of a support, what the residual lacks there."""
     prob = tl.load(row_ptr[:, None] + ids.to(tl.int64) * column_stride, mask=tickets > 0, other=0.0)
-    return ids, tl.minimum(_quanta(prob), tickets << 24)
+    return tl.minimum(_quanta(prob), tickets << 24)
 
 
-@triton.jit(do_not_specialize=["batch", "depth", "tiles"])
+@triton.jit(do_not_specialize=SIZES, do_not_specialize_on_alignment=PER_REQUEST)
 def _walk_and_emit(
     probs_ptr: tl.tensor,  # [batch, depth + 1, vocab] fp32
     request_stride: tl.tensor,
@@ -138,6 +132,7 @@ def _walk_and_emit(
     draft_ptr: tl.tensor,  # [batch, depth] int32
     support_ptr: tl.tensor,  # [batch, depth, K] int32
     tickets_ptr: tl.tensor,  # [batch, depth, K] int32
+    carrier: tl.tensor,  # 0: support and tickets are not read
     sampled_ptr: tl.tensor,  # [batch] int32
     key_ptr: tl.tensor,  # [batch] int64
     round_ptr: tl.tensor,  # [batch] int64
@@ -155,6 +150,7 @@ def _walk_and_emit(
     request = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     live = request < batch
     t = tl.arange(0, TILES)[None, :]
+    k = tl.arange(0, K)[None, :]
     row_ptr = probs_ptr + request * request_stride
     sampled = tl.load(sampled_ptr + request, mask=live, other=0) != 0
     key = tl.load(key_ptr + request, mask=live, other=0)
@@ -181,11 +177,12 @@ def _walk_and_emit(
         keep = _argmax(best_ptr, request * (depth + 1) + j, tiles, t, live) == draft
         judged = alive & sampled
         if tl.max(judged.to(tl.int32), 0) != 0:
-            tickets = _draft_tickets(support_ptr, tickets_ptr, request * depth + j, draft, judged, K)
+            ids, tickets = _support(support_ptr, tickets_ptr, draft, request * depth + j, k, judged, carrier, K)
+            mass = tl.sum(tl.where(ids == draft[:, None], tickets, 0), 1)
             prob = tl.load(row_ptr + j * row_stride + draft.to(tl.int64) * column_stride, mask=judged, other=0.0)
             w0, _w1, _w2, _w3 = philox.words(key, round_number, base + j)
-            keep = tl.where(sampled, w0.to(tl.int64) * tickets < (_quanta(prob) << 8), keep)
-            failed = failed | (judged & (tickets == 0))
+            keep = tl.where(sampled, w0.to(tl.int64) * mass < (_quanta(prob) << 8), keep)
+            failed = failed | (judged & (mass == 0))
             alive = alive & (failed == 0)
         emit_at = tl.where(alive & (keep == 0), j, emit_at)
         rejected = rejected | (alive & (keep == 0))
@@ -198,24 +195,26 @@ def _walk_and_emit(
         row_ptr += emit_at * row_stride
         at = request * depth + tl.minimum(emit_at, depth - 1)
         rejected = rejected & drawing
-        mass = tl.load(mass_ptr + line[:, None] * tiles + t, mask=drawing[:, None] & (t < tiles), other=0)
-        k = tl.arange(0, K)[None, :]
-        ids, share = _share(row_ptr, column_stride, support_ptr, tickets_ptr, draft_ptr, at, k, rejected, K)
-        rejected = rejected & (tl.sum(share, 1) != tl.sum(mass, 1))  # an empty residual: the full target in its place
+        left = tl.load(mass_ptr + line[:, None] * tiles + t, mask=drawing[:, None] & (t < tiles), other=0)
+        stopped = tl.load(draft_ptr + at, mask=rejected, other=-1)
+        support, owned = _support(support_ptr, tickets_ptr, stopped, at, k, rejected, carrier, K)
+        share = _share(row_ptr, column_stride, support, owned)
+        rejected = rejected & (tl.sum(share, 1) != tl.sum(left, 1))  # an empty residual: the full target in its place
         share = tl.where(rejected[:, None], share, 0)
-        mass -= tl.sum(tl.where((ids // TILE)[:, None, :] == t[:, :, None], share[:, None, :], 0), 2)
+        left -= tl.sum(tl.where((support // TILE)[:, None, :] == t[:, :, None], share[:, None, :], 0), 2)
         _w0, w1, w2, _w3 = philox.words(key, round_number, base + emit_at)
         w64 = w1.to(tl.uint64) | (w2.to(tl.uint64) << 32)
-        wanted = tl.umulhi(w64, tl.sum(mass, 1).to(tl.uint64)).to(tl.int64)[:, None]
-        tile = tl.sum((tl.cumsum(mass, 1) <= wanted).to(tl.int32), 1)[:, None]
-        before = tl.sum(tl.where(t < tile, mass, 0), 1)
+        wanted = tl.umulhi(w64, tl.sum(left, 1).to(tl.uint64)).to(tl.int64)[:, None]
+        tile = tl.sum((tl.cumsum(left, 1) <= wanted).to(tl.int32), 1)[:, None]
+        before = tl.sum(tl.where(t < tile, left, 0), 1)
         here = tile.to(tl.int64) * TILE + tl.arange(0, TILE)[None, :]
         inside = drawing[:, None] & (here < vocab)
         weight = _quanta(tl.load(row_ptr[:, None] + here * column_stride, mask=inside, other=0.0))
         if tl.max(rejected.to(tl.int32), 0) != 0:
             for c in range(0, K, CHUNK):
                 lanes = c + tl.arange(0, CHUNK)[None, :]
-                some, lack = _share(row_ptr, column_stride, support_ptr, tickets_ptr, draft_ptr, at, lanes, rejected, K)
+                some, tickets = _support(support_ptr, tickets_ptr, stopped, at, lanes, rejected, carrier, K)
+                lack = _share(row_ptr, column_stride, some, tickets)
                 weight -= tl.sum(tl.where(here[:, :, None] == some[:, None, :], lack[:, None, :], 0), 2)
         running = before[:, None] + tl.cumsum(weight, 1)
         drawn = (tile * TILE).to(tl.int32) + tl.sum((running <= wanted).to(tl.int32), 1)[:, None]
@@ -304,8 +303,9 @@ def verify(
         mass,
         best,
         draft_ids,
-        support,
-        tickets,
+        draft_ids if support is None else support,
+        draft_ids if tickets is None else tickets,
+        int(support is not None),
         sampled,
         keys,
         rounds,
@@ -313,7 +313,7 @@ def verify(
         *out,
         ROWS=rows,
         COLUMNS=triton.next_power_of_2(columns),
-        TILES=triton.next_power_of_2(tiles),
+        TILES=max(LEAST_TILES, triton.next_power_of_2(tiles)),
         TILE=TILE,
         K=SUPPORT,
         CHUNK=CHUNK,

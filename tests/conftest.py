@@ -2,10 +2,18 @@
 
 import hashlib
 import os
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from pp3.harness.campaign import Campaign
+    from pp3.harness.run import Measured
+    from pp3.harness.seeds import Seed
 
 ON_GPU = os.environ.get("PP3_TEST_GPU") == "1"
 if not ON_GPU:
@@ -19,6 +27,59 @@ NOT_RUN_HERE = ("gpu", "soak")
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A generator seeded by the test's id: order and selection never change the data."""
     return np.random.default_rng(int.from_bytes(hashlib.sha256(request.node.nodeid.encode()).digest()[:8], "little"))
+
+
+@pytest.fixture(scope="session")
+def measure() -> "Callable[[Campaign, Seed], Measured]":
+    """Run a campaign on the reference, in process; what is said of the kernels is made by hand."""
+    from pp3.harness import run
+    from pp3.harness.samplers.reference import ReferenceSampler
+
+    def measure(campaign: "Campaign", seed: "Seed") -> "Measured":
+        sampler = ReferenceSampler()
+        measured = run.Measured(sampler=sampler.describe())
+        run._campaign(campaign, seed, sampler, measured, lambda stage, done, total: None)
+        measured.kernels = {
+            "bits": [{"failedRows": 0, "first": "", "id": "by hand", "mismatches": 0, "rows": 1}],
+            "conform": [{"file": "by hand", "passed": 1, "sha256": "", "total": 1}],
+            "identity": {},
+        }
+        return measured
+
+    return measure
+
+
+@pytest.fixture(scope="session")
+def receipt_of(measure: "Callable[[Campaign, Seed], Measured]") -> "Callable[[Campaign, Path], Path]":
+    """Run a campaign as `measure` does, judge it and write its receipt into a folder."""
+    from pp3.harness.campaign import plan_sha256
+    from pp3.harness.evidence import receipt
+    from pp3.harness.seeds import Seed
+    from pp3.harness.verdict import conclude
+
+    def receipt_of(campaign: "Campaign", folder: Path) -> Path:
+        started, seed = datetime.now(UTC), Seed.of(plan_sha256(campaign), 7)
+        measured = measure(campaign, seed)
+        who = measured.sampler
+        judgement = conclude(
+            campaign,
+            measured.counts,
+            measured.breaches,
+            measured.pairs,
+            measured.kernels,
+            {"name": who.name, "version": who.version, "backend": who.backend},
+        )
+        return receipt.write(receipt.build(campaign, seed, 7, "given", started, measured, judgement), folder)
+
+    return receipt_of
+
+
+@pytest.fixture(scope="session")
+def real_receipt(receipt_of: "Callable[[Campaign, Path], Path]", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The receipt of one run of the default campaign."""
+    from pp3.harness.campaign import load
+
+    return receipt_of(load(None), tmp_path_factory.mktemp("receipts"))
 
 
 class SkipPolicy:

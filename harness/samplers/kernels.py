@@ -16,7 +16,8 @@ from pp3.kernels import proposal, reference, verifier
 from pp3.kernels.addressing import Purpose
 from pp3.targets import Target
 
-ROUNDS_PER_GRAPH = 64
+ROUNDS_PER_GRAPH = 32
+STREAMS = 8
 ILLEGAL = -(1 << 30)
 
 
@@ -57,15 +58,21 @@ class KernelSampler:
         """Run as many whole chunks as there are by graph replay; the number of requests done."""
         static = buffers.rows(0, chunk).clone()
         views = [static.rows(first, first + batch.rows_per_launch) for first in range(0, chunk, batch.rows_per_launch)]
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        streams = [torch.cuda.Stream() for _ in range(STREAMS)]  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        streams[0].wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(streams[0]):
             _round(batch, carriers, views[0])  # compile outside the capture
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(streams[0])
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            for view in views:
-                _round(batch, carriers, view)
+            main = torch.cuda.current_stream()
+            for stream in streams:  # rounds are independent: let the GPU overlap them
+                stream.wait_stream(main)
+            for number, view in enumerate(views):
+                with torch.cuda.stream(streams[number % STREAMS]):
+                    _round(batch, carriers, view)
+            for stream in streams:
+                main.wait_stream(stream)
         whole = len(batch) // chunk * chunk
         for first in range(0, whole, chunk):
             there = buffers.rows(first, first + chunk)

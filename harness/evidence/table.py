@@ -1,0 +1,79 @@
+"""The README's table of committed evidence: every receipt with its verdict, current or stale against this tree.
+
+Current means that every source the receipt binds has the same digest here. Nothing is stored: the state is computed.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pp3.harness.errors import CampaignError, PP3Error
+from pp3.harness.evidence import provenance
+from pp3.harness.evidence.receipt import read
+from pp3.harness.paths import find_checkout
+
+BEGIN, END = "<!-- evidence: written by make evidence -->", "<!-- end of evidence -->"
+HEAD = "| evidence | measured | judged | verdict | against this tree |\n|---|---|---|---|---|"
+
+
+class StaleEvidence(UserWarning):
+    """A committed receipt no longer matches the sources it binds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One committed receipt."""
+
+    kind: str
+    receipt: str  # path in the checkout
+    page: str  # path in the checkout, or ""
+    started: str
+    judged: str
+    verdict: str
+    state: str  # current, or stale and how many files differ
+
+
+def rows() -> list[Row]:
+    """Every receipt under receipts/evidence, oldest first within its kind. PP3Error outside a checkout."""
+    root = find_checkout()
+    if root is None:
+        raise PP3Error("no checkout holds this pp3: the evidence table is a checkout's")
+    found = []
+    for path in sorted((root / "receipts" / "evidence").glob("*/*.json")):
+        _, statement = read(path)
+        predicate, subjects = statement["predicate"], statement["subject"]
+        stale = sum(provenance.digest_in(s["name"], root) != s["digest"]["sha256"] for s in subjects)
+        where = predicate["kernels"]["identity"].get("gpu", "no GPU")
+        page = root / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
+        found.append(
+            Row(
+                kind=path.parent.name,
+                receipt=path.relative_to(root).as_posix(),
+                page=page.relative_to(root).as_posix() if page.is_file() else "",
+                started=predicate["run"]["startedUtc"],
+                judged=f"{predicate['sampler']['name']} {predicate['sampler']['version']}, {where}",
+                verdict=predicate["verdict"],
+                state=f"stale: {stale} of {len(subjects)} sources differ" if stale else "current",
+            )
+        )
+    return found
+
+
+def render(table: list[Row]) -> str:
+    """The table in Markdown."""
+    lines = [HEAD]
+    for row in table:
+        page = f", [page]({row.page})" if row.page else ""
+        cells = (f"{row.kind}: [receipt]({row.receipt}){page}", row.started[:10], row.judged, row.verdict, row.state)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def replace_in(path: Path, table: list[Row]) -> str:
+    """Rewrite the table between its marks in a file; says what was done."""
+    text = path.read_text("utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise CampaignError(f"{path}: needs the marks {BEGIN} and {END} once each")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    path.write_text(f"{head}{BEGIN}\n{render(table)}\n{END}{tail}", "utf-8")
+    return f"{path}: {len(table)} receipts"

@@ -1,0 +1,142 @@
+"""Render a receipt as one self-contained HTML page: from the receipt alone, on any machine, no scripts, no requests."""
+
+import hashlib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from pp3.harness.battery import number
+from pp3.harness.campaign import of_plan
+from pp3.harness.cells import Cell, Event
+from pp3.harness.design import pool
+from pp3.harness.errors import CampaignError
+from pp3.harness.evidence.receipt import write_once
+from pp3.harness.report import charts
+from pp3.harness.verdict import all_cells, merge
+
+PICTURED = (Event.TOKEN, Event.FULL_TARGET)
+
+
+def write_page(content: bytes, statement: dict[str, Any], path: Path) -> Path:
+    """Write the page of a receipt to a file that must not exist yet."""
+    try:
+        return write_once(path, page(content, statement).encode())
+    except FileExistsError:
+        raise CampaignError(f"{path} exists already; give another file with --out") from None
+
+
+def page(content: bytes, statement: dict[str, Any]) -> str:
+    """The HTML of a receipt: the same bytes for the same receipt."""
+    predicate = statement["predicate"]
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(
+        files("pp3.harness.report").joinpath("templates/receipt.html").read_text("utf-8")
+    )
+    tests = predicate["tests"]
+    judged = [test for test in tests if test["df"]]
+    ladder = charts.ladder_chart(
+        "ladder",
+        _ladder_finding(judged),
+        [float(test["p"]) for test in judged],
+        [float(test["alpha"]) for test in judged],
+    )
+    return template.render(
+        sha256=hashlib.sha256(content).hexdigest(),
+        statement=statement,
+        p=predicate,
+        tests=tests,
+        open_tests=[test for test in tests if test["outcome"] in ("fail", "unresolved")],
+        events=[event.value for event in Event],
+        summary=[_summary(target["name"], tests) for target in predicate["plan"]["targets"]],
+        targets=list(_targets(predicate)),
+        ladder=ladder,
+        ladder_finding=_ladder_finding(judged),
+        bits_rows=sum(row["rows"] for row in predicate["kernels"]["bits"]),
+        bits_mismatches=sum(row["mismatches"] for row in predicate["kernels"]["bits"]),
+        pairs=sum(row["pairs"] for row in predicate["paired"]),
+        pair_mismatches=sum(row["mismatches"] for row in predicate["paired"]),
+    )
+
+
+def _summary(target: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
+    """The smallest p-value of each kind of check of one target."""
+    cells = []
+    for event in Event:
+        mine = [test for test in tests if test["id"].startswith(f"{target}/") and test["event"] == event.value]
+        worst = min(mine, key=lambda test: float(test["p"]), default=None)
+        failed = any(test["outcome"] == "fail" for test in mine)
+        text = "" if worst is None else worst["p"] if worst["df"] else worst["outcome"]
+        cells.append({"outcome": "fail" if failed else "pass" if worst else "", "text": text})
+    return {"cells": cells, "target": target}
+
+
+def _ladder_finding(judged: list[dict[str, Any]]) -> str:
+    if not judged:
+        return "No check could decide anything at this number of requests."
+    worst = min(judged, key=lambda test: float(test["p"]) / float(test["alpha"]))
+    return (
+        f"Smallest p-value against its level: {worst['id']}, p = {worst['p']} held to {worst['alpha']} "
+        f"({len(judged)} checks)."
+    )
+
+
+def _targets(predicate: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Pictures and their data for each target: the first token's law over all depths, and the accepted length."""
+    campaign = of_plan(predicate["plan"])
+    counts = merge({(cell["id"], cell["batch"]): cell["counts"] for cell in predicate["cells"]})
+    cells = all_cells(campaign)
+    for number_of, target in enumerate(campaign.targets):
+        mine = [cell for cell in cells if cell.target == target.name]
+        first = [cell for cell in mine if cell.position == 0 and cell.event in PICTURED]
+        pictures = [_law_picture(f"t{number_of}", first, counts, campaign.spec.requests, campaign.spec.pool)]
+        depth = max(campaign.spec.depths)
+        lengths = [cell for cell in mine if cell.event is Event.LENGTH and cell.depth == depth]
+        pictures.append(_length_picture(f"t{number_of}", lengths, counts, depth))
+        yield {"name": target.name, "why": target.why, "vocab": target.vocab, "pictures": pictures}
+
+
+def _law_picture(
+    name: str, cells: list[Cell], counts: dict[str, list[int]], requests: int, least: int
+) -> dict[str, Any]:
+    merged = np.sum([counts[cell.id] for cell in cells], axis=0)
+    seen = merged[:-1].astype(np.float64)
+    expected = seen.sum() * cells[0].probabilities()
+    pooled = pool(cells[0], max(1, round(requests / float(cells[0].rate))), least)
+    if pooled is not None:
+        groups = pooled.groups
+        seen = np.bincount(groups, weights=seen)
+        expected = np.bincount(groups, weights=expected)
+    worst = float(np.abs((seen - expected) / charts.spread_of(expected)).max())
+    finding = (
+        f"First emitted token, {int(merged.sum()):,} events in {len(seen)} pooled outcomes: the largest residual is "
+        f"{worst:.1f} standard deviations; {int(merged[-1])} outcomes of zero probability."
+    )
+    rows = [(int(a), f"{b:.1f}") for a, b in zip(seen, expected, strict=True)]
+    return {
+        "svg": charts.law_chart(f"{name}-law", finding, seen, expected),
+        "finding": finding,
+        "head": ("observed", "expected"),
+        "rows": rows,
+    }
+
+
+def _length_picture(name: str, cells: list[Cell], counts: dict[str, list[int]], depth: int) -> dict[str, Any]:
+    observed, expected = np.zeros(depth + 1), np.zeros(depth + 1)
+    for cell in cells:
+        seen = np.array(counts[cell.id][:-1], np.float64)
+        observed[cell.atoms] += seen
+        expected[cell.atoms] += seen.sum() * cell.probabilities()
+    mean_seen, mean_law = (float((v * np.arange(depth + 1)).sum() / max(v.sum(), 1)) for v in (observed, expected))
+    finding = f"Accepted drafts at depth {depth}: mean {mean_seen:.4f} observed, {mean_law:.4f} by the exact law."
+    return {
+        "svg": charts.length_chart(f"{name}-length", finding, list(range(depth + 1)), observed, expected),
+        "finding": finding,
+        "head": ("accepted", "observed", "expected"),
+        "rows": [(j, int(observed[j]), number(expected[j])) for j in range(depth + 1)],
+    }

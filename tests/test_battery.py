@@ -1,0 +1,257 @@
+"""Statistics against SciPy's, outcomes, and what a forbidden event does whatever the p-value."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pp3.harness import campaign
+from pp3.harness.battery import SEED_FAMILY_ALPHA, TestResult, judge, number, seed_family, statistics
+from pp3.harness.cells import Cell, Event
+from pp3.harness.design import CERTAIN, TOO_FEW, Check, Pooled, design, detectable_tv, pool
+from pp3.harness.verdict import all_cells
+
+SHARES = [40, 25, 15, 10, 6, 4]
+EVENTS = 5000
+
+
+def cell(shares: list[int], context: int = 0) -> Cell:
+    """A cell with this law."""
+    return Cell(
+        event=Event.TOKEN,
+        target="t",
+        depth=4,
+        position=1,
+        context=context,
+        pattern="",
+        atoms=np.arange(len(shares)),
+        shares=tuple(shares),
+        rate=Fraction(1),
+    )
+
+
+def pooled_of(shares: list[int], least: int = 20, context: int = 0) -> Pooled:
+    """A cell that can decide."""
+    pooled = pool(cell(shares, context), EVENTS, least)
+    assert pooled is not None
+    return pooled
+
+
+def check_of(*cells: Pooled, alpha: float = 1e-3, reason: str = "", extra: tuple[str, ...] = ()) -> Check:
+    """A check of these cells."""
+    return Check(
+        id="t/check",
+        event=Event.TOKEN,
+        target="t",
+        depth=4,
+        cells=cells,
+        counted=(*(pooled.cell.id for pooled in cells), *extra),
+        alpha=alpha,
+        reason=reason,
+        required=True,
+    )
+
+
+def scipy_statistics(counts: list[int], law: list[float]) -> tuple[float, float]:
+    """G and Pearson's X^2 by SciPy."""
+    expected = sum(counts) * np.array(law)
+    found = [stats.power_divergence(counts, expected, lambda_=kind)[0] for kind in ("log-likelihood", "pearson")]
+    return float(found[0]), float(found[1])
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param([2000, 1250, 750, 500, 300, 200], id="as-expected"),
+        pytest.param([1960, 1290, 745, 505, 280, 220], id="near"),
+        pytest.param([5000, 0, 0, 0, 0, 0], id="zeros"),
+        pytest.param([0, 0, 0, 0, 0, 1], id="one-event"),
+        pytest.param([1, 1, 1, 1, 1, 1], id="uniform"),
+    ],
+)
+def test_statistics_are_those_of_scipy(counts: list[int]) -> None:
+    g, pearson = statistics(pooled_of(SHARES), [*counts, 0])
+    expected = scipy_statistics(counts, [share / 100 for share in SHARES])
+    assert (g, pearson) == pytest.approx(expected, rel=1e-9, abs=1e-9)  # cancellation near 0
+
+
+def test_statistics_of_random_counts(rng: np.random.Generator) -> None:
+    for _ in range(100):
+        shares = rng.integers(1, 1000, rng.integers(2, 30)).tolist()
+        pooled = pool(cell(shares), 10**6, 20)
+        assert pooled is not None
+        assert pooled.df == len(shares) - 1
+        counts = rng.multinomial(rng.integers(1, 10**6), rng.dirichlet(np.ones(len(shares)))).tolist()
+        ordered = [shares[int(np.flatnonzero(pooled.groups == group)[0])] for group in range(len(shares))]
+        mixed = [counts[int(np.flatnonzero(pooled.groups == group)[0])] for group in range(len(shares))]
+        expected = scipy_statistics(mixed, [share / sum(shares) for share in ordered])
+        assert statistics(pooled, [*counts, 0]) == pytest.approx(expected, rel=1e-9, abs=1e-6)
+
+
+def test_groups_are_merged_before_they_are_judged() -> None:
+    pooled = pooled_of(SHARES, 400)  # 4 and 6 of a hundred stand together
+    assert pooled.groups.tolist() == [4, 3, 2, 1, 0, 0]
+    g, pearson = statistics(pooled, [2000, 1250, 750, 500, 500, 0, 0])
+    assert (g, pearson) == pytest.approx((0, 0), abs=1e-9)
+    apart = statistics(pooled_of(SHARES), [2000, 1250, 750, 500, 500, 0, 0])
+    assert min(apart) > 100
+
+
+def test_no_events_are_no_evidence() -> None:
+    assert statistics(pooled_of(SHARES), [0] * 7) == (0.0, 0.0)
+
+
+def test_forbidden_outcomes_do_not_enter_the_statistics() -> None:
+    counts = [1960, 1290, 745, 505, 280, 220]
+    assert statistics(pooled_of(SHARES), [*counts, 0]) == statistics(pooled_of(SHARES), [*counts, 10**6])
+
+
+def test_judge_adds_the_cells() -> None:
+    one, other = pooled_of(SHARES), pooled_of([1, 1, 2], context=1)
+    counts = {one.cell.id: [1960, 1290, 745, 505, 280, 220, 0], other.cell.id: [260, 240, 510, 0]}
+    check = check_of(one, other)
+    found = judge(check, counts, 0.9)
+    parts = [statistics(pooled, counts[pooled.cell.id]) for pooled in (one, other)]
+    assert found.df == check.df == 5 + 2
+    assert (found.g, found.pearson) == pytest.approx(tuple(map(sum, zip(*parts, strict=True))))
+    assert found.p == pytest.approx(float(stats.chi2.sf(found.g, 7)))
+    assert found.pearson_p == pytest.approx(float(stats.chi2.sf(found.pearson, 7)))
+    assert found.events == 5000 + 1010
+    assert found.detectable_tv == detectable_tv(1e-3, 7, 2 * EVENTS, 0.9)
+    assert (found.outcome, found.forbidden) == ("pass", 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "outcome"),
+    [
+        pytest.param([2000, 1250, 750, 500, 300, 200, 0], "pass", id="as-expected"),
+        pytest.param([2000, 1250, 750, 500, 200, 300, 0], "fail", id="two-swapped"),
+        pytest.param([2000, 1250, 750, 500, 300, 199, 1], "fail", id="one-forbidden-and-p-near-1"),
+        pytest.param([0, 0, 0, 0, 0, 0, 1], "fail", id="only-a-forbidden-one"),
+        pytest.param([0, 0, 0, 0, 0, 0, 0], "pass", id="nothing-seen"),
+    ],
+)
+def test_outcomes(counts: list[int], outcome: str) -> None:
+    pooled = pooled_of(SHARES)
+    found = judge(check_of(pooled), {pooled.cell.id: counts}, 0.9)
+    assert found.outcome == outcome
+    assert found.forbidden == counts[-1]
+    if counts[-1]:
+        assert found.p > 0.9
+
+
+@pytest.mark.parametrize(
+    ("reason", "forbidden", "outcome"),
+    [
+        pytest.param(CERTAIN, 0, "certain", id="certain"),
+        pytest.param(TOO_FEW, 0, "unresolved", id="too-few"),
+        pytest.param(CERTAIN, 1, "fail", id="certain-and-forbidden"),
+        pytest.param(TOO_FEW, 2, "fail", id="too-few-and-forbidden"),
+    ],
+)
+def test_checks_that_cannot_decide(reason: str, forbidden: int, outcome: str) -> None:
+    found = judge(check_of(alpha=0.0, reason=reason, extra=("a", "b")), {"a": [7, 0], "b": [5, forbidden]}, 0.9)
+    assert (found.outcome, found.p, found.df, found.events) == (outcome, 1.0, 0, 12 + forbidden)
+    assert found.plain()["reason"] == reason
+
+
+def test_a_forbidden_outcome_counts_in_a_cell_that_cannot_decide() -> None:
+    pooled = pooled_of(SHARES)
+    counts = {pooled.cell.id: [2000, 1250, 750, 500, 300, 200, 0], "rare": [3, 1]}
+    found = judge(check_of(pooled, extra=("rare",)), counts, 0.9)
+    assert (found.outcome, found.forbidden) == ("fail", 1)
+
+
+def test_a_p_value_on_its_level_fails() -> None:
+    """p <= alpha rejects, so that a test of level alpha rejects with probability alpha."""
+    pooled = pooled_of(SHARES)
+    counts = {pooled.cell.id: [1960, 1290, 745, 505, 280, 220, 0]}
+    p = judge(check_of(pooled), counts, 0.9).p
+    assert judge(check_of(pooled, alpha=p), counts, 0.9).outcome == "fail"
+    assert judge(check_of(pooled, alpha=math.nextafter(p, 0)), counts, 0.9).outcome == "pass"
+
+
+def test_receipt_form_has_six_digits_and_no_float() -> None:
+    pooled = pooled_of(SHARES)
+    plain = judge(check_of(pooled), {pooled.cell.id: [1960, 1290, 745, 505, 280, 220, 0]}, 0.9).plain()
+    assert not any(isinstance(value, float) for value in plain.values())
+    assert plain["alpha"] == "0.001"
+    assert {"g", "p", "pearson", "pearsonP", "detectableTv", "outcome", "forbidden"} < set(plain)
+    assert [number(value) for value in (1 / 3, 1e-17, 123456789.0, 0.0)] == ["0.333333", "1e-17", "1.23457e+08", "0"]
+
+
+Move = Callable[[np.ndarray], np.ndarray]
+
+
+@pytest.mark.parametrize(
+    ("move", "fails"),
+    [
+        pytest.param(lambda law: law, False, id="the-law"),
+        pytest.param(lambda law: law[::-1], True, id="reversed"),
+        pytest.param(lambda law: np.roll(law, 1), True, id="off-by-one-token"),
+        pytest.param(lambda law: law**1.4 / (law**1.4).sum(), True, id="another-temperature"),
+    ],
+)
+def test_simulated_faults(move: Move, fails: bool, rng: np.random.Generator) -> None:
+    """At alpha 1e-6 twenty runs of the law fail with probability 2e-5; each fault has a noncentrality above 80."""
+    law = np.array(SHARES) / 100
+    pooled = pooled_of(SHARES)
+    check = check_of(pooled, alpha=1e-6)
+    for _ in range(20):
+        counts = rng.multinomial(EVENTS, move(law)).tolist()
+        assert (judge(check, {pooled.cell.id: [*counts, 0]}, 0.9).outcome == "fail") is fails
+
+
+@pytest.mark.parametrize("name", ["default", "all-checks"])
+def test_the_family_error_when_simulated(name: str, rng: np.random.Generator) -> None:
+    """Counts drawn from the law of every cell: at a family alpha of 0.2, 60 families; a rejection in at most 24.
+
+    The count of rejecting families is binomial with at most 60 and 0.2: above 24 with probability below 1e-4.
+    """
+    chosen = campaign.of_document({"alpha": 0.2, "targets": ["context", "invalidated"]}, "a test")
+    checks = [check for check in design(chosen) if check.df]
+    rejections = 0
+    for _ in range(60):
+        worst = math.inf
+        for check in checks:
+            counts = {pooled.cell.id: drawn(pooled, rng) for pooled in check.cells}
+            found = judge(replace(check, counted=tuple(counts)), counts, 0.9)
+            worst = min(worst, found.p / found.alpha)
+        rejections += worst <= 1
+    assert rejections <= 24
+    assert rejections > 0 or name == "default"
+
+
+def drawn(pooled: Pooled, rng: np.random.Generator) -> list[int]:
+    """Counts of one cell at its planned size."""
+    return [*rng.multinomial(round(pooled.events), pooled.cell.probabilities()).tolist(), 0]
+
+
+def test_seed_family_merges_first_tokens_and_decides_nothing() -> None:
+    chosen = campaign.of_document({"targets": ["sparse-tail", "invalidated"], "requests": 20_000}, "a test")
+    cells = all_cells(chosen)
+    counts = {one.id: [*(round(10_000 * p) for p in one.probabilities()), 0] for one in cells}
+    rows = seed_family(cells, counts, 20_000, 100)
+    assert [row["target"] for row in rows] == ["sparse-tail", "invalidated"]
+    for row in rows:
+        first = [
+            one.id
+            for one in cells
+            if one.target == row["target"] and one.position == 0 and one.event in (Event.TOKEN, Event.FULL_TARGET)
+        ]
+        assert row["events"] == sum(sum(counts[one]) for one in first)
+        assert not row["below"]
+    skewed = counts | {one.id: [*counts[one.id][::-1][1:], 0] for one in cells}
+    assert all(row["below"] for row in seed_family(cells, skewed, 20_000, 100))
+    assert SEED_FAMILY_ALPHA == 2e-6
+
+
+def test_results_are_values() -> None:
+    fields: dict[str, Any] = {name: 0 for name in TestResult.__dataclass_fields__}
+    with pytest.raises(AttributeError):
+        TestResult(**fields).p = 1.0  # type: ignore[misc]  # frozen: that is the point

@@ -1,0 +1,269 @@
+"""Campaign files: what is refused, in one line that names the value, and what a good one comes to."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pp3 import targets
+from pp3.harness import campaign as campaigns
+from pp3.harness import canonical
+from pp3.harness.campaign import Campaign
+from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.evidence.verify import verify
+
+SMALL = """
+name = "small"
+targets = ["mine"]
+requests = 2_000
+paired = 30
+batch_sizes = [1, 3]
+depths = [4]
+"""
+ROW = "{ ids = [3, 7], weights = [8388608, 8388608], draft_ids = [3, 9], draft_logits = [1.0, 0.5] }"
+OTHER = "{ ids = [5, 9], weights = [12582912, 4194304], draft_ids = [5, 9], draft_logits = [0.25, -2.0] }"
+
+
+def own(rows: str = ROW, **keys: str) -> str:
+    """A campaign of one target; keys replace or join those of the target, as TOML text."""
+    table = {"name": '"mine"', "vocab": "64", "rows": f"[{rows}]"} | keys
+    return f"{SMALL}\n[[target]]\n" + "\n".join(f"{key} = {text}" for key, text in table.items())
+
+
+def row(**keys: str) -> str:
+    """The row with some keys replaced, as TOML text."""
+    table = {
+        "ids": "[3, 7]",
+        "weights": "[8388608, 8388608]",
+        "draft_ids": "[3, 9]",
+        "draft_logits": "[1.0, 0.5]",
+    } | keys
+    return "{ " + ", ".join(f"{key} = {text}" for key, text in table.items()) + " }"
+
+
+BAD: dict[str, tuple[str, list[str]]] = {
+    "a misspelt key": ("reqests = 5", ["'reqests'", "did you mean 'requests'?"]),
+    "a key like none": ("zzz = 5", ["'zzz'", "keys are name, targets, requests"]),
+    "a misspelt key of a target": (own(vocabulary="64"), ["'vocabulary'", "did you mean 'vocab'?"]),
+    "a misspelt key of a row": (own(row(weihgts="[1]")), ["'weihgts'", "did you mean 'weights'?"]),
+    "an unknown target": ('targets = ["sparse-tial"]', ["'sparse-tial'", "did you mean 'sparse-tail'?"]),
+    "an unknown target like none": ('targets = ["q"]', ["'q'", ", ".join(targets.NAMES)]),
+    "requests as text": ('requests = "100"', ["requests = '100'", "Expected `int`, got `str`"]),
+    "requests as a float": ("requests = 1e4", ["requests = 10000.0", "Expected `int`, got `float`"]),
+    "requests as a boolean": ("requests = true", ["requests = True", "Expected `int`, got `bool`"]),
+    "targets as text": ('targets = "disjoint"', ["targets = 'disjoint'", "Expected `array`, got `str`"]),
+    "alpha as text": ('alpha = "1e-5"', ["alpha = '1e-5'", "Expected `float`, got `str`"]),
+    "name as a number": ("name = 3", ["name = 3", "Expected `str`, got `int`"]),
+    "a batch size as text": ('batch_sizes = [1, "2"]', ["batch_sizes[1]", "Expected `int`, got `str`"]),
+    "requests 0": ("requests = 0", ["requests = 0", "from 1 to"]),
+    "requests negative": ("requests = -5", ["requests = -5", "from 1 to"]),
+    "requests beyond any run": ("requests = 9223372036854775807", ["requests = 9223372036854775807", "from 1 to"]),
+    "paired negative": ("paired = -1", ["paired = -1", "from 0 to"]),
+    "alpha 0": ("alpha = 0.0", ["alpha = 0.0", "between 0 and 1"]),
+    "alpha 1": ("alpha = 1", ["alpha = 1.0", "between 0 and 1"]),
+    "alpha 1.5": ("alpha = 1.5", ["alpha = 1.5", "between 0 and 1"]),
+    "alpha negative": ("alpha = -1e-5", ["alpha = -1e-05", "between 0 and 1"]),
+    "alpha NaN": ("alpha = nan", ["alpha = nan", "between 0 and 1"]),
+    "power 0": ("power = 0.0", ["power = 0.0", "between 0 and 1"]),
+    "power 1": ("power = 1.0", ["power = 1.0", "between 0 and 1"]),
+    "power below alpha": ("power = 1e-9", ["power = 1e-09"]),
+    "pool 5": ("pool = 5", ["pool = 5", "at least 20"]),
+    "depth 3": ("depths = [3]", ["depths = [3]", "4 to 5"]),
+    "depth 6": ("depths = [4, 6]", ["depths = [4, 6]", "4 to 5"]),
+    "no depth": ("depths = []", ["depths = []", "not empty"]),
+    "a depth twice": ("depths = [4, 4]", ["depths = [4, 4]", "distinct"]),
+    "batch 0": ("batch_sizes = [0]", ["batch_sizes = [0]", "1 to 64"]),
+    "batch 65": ("batch_sizes = [65]", ["batch_sizes = [65]", "1 to 64"]),
+    "a batch size twice": ("batch_sizes = [1, 2, 1]", ["batch_sizes = [1, 2, 1]", "distinct"]),
+    "no target": ("targets = []", ["targets = []", "at least one"]),
+    "a target twice": ('targets = ["disjoint", "disjoint"]', ["targets = ['disjoint', 'disjoint']", "distinct"]),
+    "an empty name": ('name = ""', ["name = ''", "not empty"]),
+    "weights that do not sum to 2^24": (own(row(weights="[8388608, 8388607]")), ["16777215", "16777216 (2^24)"]),
+    "a negative weight": (own(row(weights="[16777217, -1]")), ["weights must lie in 0 to 16777216"]),
+    "negative weights of the right sum": (own(row(weights="[16777216, 0]", ids="[3, 3]")), ["[3, 3]", "distinct"]),
+    "one weight below 0": (
+        own(row(ids="[1, 2, 3]", weights="[8388609, 8388608, -1]")),
+        ["row 0", "none negative"],
+    ),
+    "a weight too few": (own(row(weights="[16777216]")), ["2 ids and 1 weights", "one for each"]),
+    "a logit too many": (own(row(draft_logits="[1.0, 2.0, 3.0]")), ["2 draft_ids and 3 draft_logits"]),
+    "an id outside the vocabulary": (own(row(ids="[3, 64]")), ["ids [64]", "below 64"]),
+    "a negative id": (own(row(draft_ids="[-1, 9]")), ["draft_ids [-1]", "below 64"]),
+    "ids not distinct": (own(row(draft_ids="[9, 9]")), ["draft_ids [9, 9]", "distinct"]),
+    "a logit not exact in BF16": (own(row(draft_logits="[0.1, 0.5]")), ["0.1", "not exact in BF16"]),
+    "a logit FP32 would round": (own(row(draft_logits="[1.00000001, 0.5]")), ["1.00000001", "not exact in BF16"]),
+    "a logit beyond FP32": (own(row(draft_logits="[1e39, 0.5]")), ["1e+39"]),
+    "a logit that is not finite": (own(row(draft_logits="[nan, 0.5]")), ["draft_logits must be finite"]),
+    "two rows and no contexts": (own(f"{ROW}, {OTHER}"), ["2 rows", "give 1, 6 (one a position), or contexts"]),
+    "no rows": (own(""), ["0 rows"]),
+    "contexts of another vocabulary": (own(contexts="[0, 0, 0]"), ["64 tokens"]),
+    "a context without a row": (own(contexts="[" + "0, " * 63 + "1]"), ["below 1"]),
+    "a context beyond any integer": (own(contexts="[" + "0, " * 63 + "99999999999999999999]"), ["mine"]),
+    "an unknown pattern": (own(patterns='["frist"]'), ["'frist'", "none, first, middle, last, every"]),
+    "no pattern": (own(patterns="[]"), ["none, first, middle, last, every"]),
+    "a pattern twice": (own(patterns='["first", "first"]'), ["first"]),
+    "a target without a vocabulary": (f'{SMALL}[[target]]\nname = "mine"', ["vocab", "target[0]"]),
+    "vocabulary 0": (own(vocab="0"), ["vocab = 0"]),
+    "a vocabulary beyond 2^24": (own(vocab="16777217"), ["vocab = 16777217", "16777216"]),
+    "a target defined and not listed": (own().replace('["mine"]', '["disjoint"]'), ["'mine'", "not listed"]),
+    "the name of one of ours": (own(name='"disjoint"'), ["'disjoint'", "taken"]),
+    "a target defined twice": (own() + "\n[[target]]" + own().partition("[[target]]")[2], ["'mine'", "taken"]),
+    "not TOML": ("requests == 5", ["not TOML"]),
+    "a key twice": ("requests = 5\nrequests = 6", ["not TOML"]),
+    "not UTF-8": ("name = '\udcff'", ["not TOML"]),
+}
+VOCABULARIES = {"31, one too few": ("31", ["31", "32 to 262144"]), "300000": ("300000", ["300000", "32 to 262144"])}
+
+GOOD = {
+    "one row for all positions": own(),
+    "a row a position": own(", ".join([ROW, OTHER] * 3)),
+    "rows by context": own(f"{ROW}, {OTHER}", contexts="[" + "0, 1, " * 32 + "]"),
+    "every pattern": own(patterns='["none", "first", "middle", "last", "every"]'),
+    "a law with one outcome": own(row(ids="[9]", weights="[16777216]")),
+    "the smallest vocabulary": own(vocab="32"),
+    "beside one of ours": own().replace('["mine"]', '["mine", "disjoint"]'),
+}
+
+
+def load(text: str, folder: Path) -> Campaign:
+    """A campaign from text, by way of a file."""
+    path = folder / "campaign.toml"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return campaigns.load(path)
+
+
+@pytest.mark.parametrize(("text", "named"), BAD.values(), ids=BAD)
+def test_refused(text: str, named: list[str], tmp_path: Path) -> None:
+    """One line, exit code 2, with the file, the value and the way out."""
+    with pytest.raises(CampaignError) as refused:
+        load(text, tmp_path)
+    message = str(refused.value)
+    assert [part for part in named if part not in message] == []
+    assert message.startswith(str(tmp_path / "campaign.toml"))
+    assert "\n" not in message
+    assert refused.value.exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize(("vocab", "named"), VOCABULARIES.values(), ids=VOCABULARIES)
+def test_a_vocabulary_outside_what_the_sampler_declares_is_refused(
+    vocab: str, named: list[str], tmp_path: Path
+) -> None:
+    """The campaign may name it, our sampler may not run it."""
+    campaign = load(own(vocab=vocab), tmp_path)
+    with pytest.raises(CampaignError) as refused:
+        campaigns.check_sampler(campaign, campaigns.our_limits())
+    assert [part for part in ["mine", *named] if part not in str(refused.value)] == []
+    assert refused.value.exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize("vocab", ["32", "262144"])
+def test_the_declared_vocabularies_are_accepted(vocab: str, tmp_path: Path) -> None:
+    """Both ends."""
+    campaigns.check_sampler(load(own(vocab=vocab), tmp_path), campaigns.our_limits())
+
+
+@pytest.mark.parametrize("missing", ["nowhere.toml", "."])
+def test_a_file_that_cannot_be_read_is_refused(missing: str, tmp_path: Path) -> None:
+    """A missing file, and a folder."""
+    with pytest.raises(CampaignError, match="give the path of a campaign file") as refused:
+        campaigns.load(tmp_path / missing)
+    assert str(tmp_path / missing) in str(refused.value)
+    assert refused.value.exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize("requests", [0, -5])
+def test_the_option_is_checked_as_the_key_is(requests: int) -> None:
+    """--requests takes the key's place."""
+    with pytest.raises(CampaignError, match=f"requests = {requests}"):
+        campaigns.load(None, requests)
+
+
+def test_the_default_campaign() -> None:
+    """What the customer asked for."""
+    spec = campaigns.load(None).spec
+    assert spec.targets == ["sparse-tail", "disjoint", "equal-q", "invalidated", "context"]
+    assert (spec.requests, spec.paired) == (20_000, 100_000)
+    assert (spec.batch_sizes, spec.depths) == ([1, 2, 3, 4], [4, 5])
+    assert (spec.alpha, spec.pool) == (1e-5, 100)
+    assert campaigns.load(None, 77).spec.requests == 77
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
+def test_a_plan_rebuilds_its_campaign(text: str, tmp_path: Path) -> None:
+    """By way of a receipt's bytes, to the same digest and the same laws."""
+    campaign = load(text, tmp_path)
+    plan = canonical.decode(canonical.encode(campaign.plan))
+    again = campaigns.of_plan(plan)
+    assert campaigns.plan_sha256(again) == campaigns.plan_sha256(campaign) == canonical.sha256(plan)
+    assert [target.digest() for target in again.targets] == [target.digest() for target in campaign.targets]
+
+
+def test_the_default_plan_rebuilds_its_campaign() -> None:
+    """Ours are rebuilt from their names alone."""
+    campaign = campaigns.load(None)
+    assert all(set(target) == {"name", "lawSha256"} for target in campaign.plan["targets"])
+    assert campaigns.plan_sha256(campaigns.of_plan(campaign.plan)) == campaigns.plan_sha256(campaign)
+
+
+CHANGED: dict[str, Any] = {
+    "name": "another",
+    "targets": ["disjoint"],
+    "requests": 20_001,
+    "paired": 99_999,
+    "batch_sizes": [1, 2, 3],
+    "depths": [5, 4],
+    "alpha": 2e-5,
+    "pool": 101,
+    "power": 0.99,
+}
+
+
+@pytest.mark.parametrize(("key", "value"), CHANGED.items(), ids=CHANGED)
+def test_every_key_is_in_the_digest(key: str, value: Any) -> None:
+    """The seed follows from the plan, so nothing of it may be chosen afterwards."""
+    changed = campaigns.of_document({key: value}, "test")
+    assert campaigns.plan_sha256(changed) != campaigns.plan_sha256(campaigns.load(None))
+
+
+def test_the_table_above_has_every_key() -> None:
+    """`target` is covered by the plans of GOOD, which hold their definitions."""
+    assert {field.name for field in msgspec.structs.fields(campaigns.CampaignSpec)} == {*CHANGED, "target"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "shares"),
+    [(12, [2] * 6), (10, [2, 2, 2, 2, 1, 1]), (7, [2, 1, 1, 1, 1, 1]), (1, [1, 0, 0, 0, 0, 0])],
+    ids=["equal", "four left", "one left", "fewer than cells"],
+)
+def test_requests_are_shared_equally_and_the_first_take_the_remainder(requests: int, shares: list[int]) -> None:
+    """Over depths, then batch sizes, in the order of the plan."""
+    campaign = campaigns.of_document({"requests": requests, "depths": [4, 5], "batch_sizes": [1, 2, 4]}, "test")
+    assert [campaign.requests_of(depth, size) for depth in (4, 5) for size in (1, 2, 4)] == shares
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
+def test_a_target_of_a_file_is_judged_and_verified(
+    text: str, receipt_of: Callable[[Campaign, Path], Path], tmp_path: Path
+) -> None:
+    """From TOML to a receipt that verifies, with every request counted and nothing impossible."""
+    path = receipt_of(load(text, tmp_path), tmp_path)
+    predicate = canonical.decode(path.read_bytes())["predicate"]
+    assert verify(path, path.read_bytes()).ok
+    assert predicate["verdict"] in ("PASS", "INCONCLUSIVE"), predicate["reasons"]
+    assert not any(predicate["breaches"].values())
+    lengths = [cell for cell in predicate["cells"] if "/mine/" in f"/{cell['id']}" and "/length/" in cell["id"]]
+    assert sum(sum(cell["counts"]) for cell in lengths) == 2_000
+
+
+@pytest.mark.parametrize(("requests", "paired"), [(1, 0), (1, 1), (7, 3)], ids=["one", "one pair", "fewer than cells"])
+def test_the_smallest_campaigns_are_inconclusive_and_verify(
+    requests: int, paired: int, receipt_of: Callable[[Campaign, Path], Path], tmp_path: Path
+) -> None:
+    """Too few events decide nothing, and are said so."""
+    path = receipt_of(
+        campaigns.of_document({"requests": requests, "paired": paired, "targets": ["invalidated"]}, "test"), tmp_path
+    )
+    assert canonical.decode(path.read_bytes())["predicate"]["verdict"] == "INCONCLUSIVE"
+    assert verify(path, path.read_bytes()).ok

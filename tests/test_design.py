@@ -1,0 +1,243 @@
+"""Pooling, the error budget, and sample sizes: what is fixed before a run, and whether it holds when simulated."""
+
+import inspect
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pp3.harness import campaign
+from pp3.harness.battery import statistics
+from pp3.harness.cells import Cell, Event
+from pp3.harness.design import (
+    CERTAIN,
+    TOO_FEW,
+    Check,
+    design,
+    detectable_tv,
+    noncentrality,
+    pool,
+    required_events,
+)
+from pp3.harness.verdict import all_cells
+
+
+def cell(shares: list[int], rate: Fraction = Fraction(1)) -> Cell:
+    """A cell with this law."""
+    return Cell(
+        event=Event.TOKEN,
+        target="t",
+        depth=4,
+        position=0,
+        context=0,
+        pattern="",
+        atoms=np.arange(len(shares)),
+        shares=tuple(shares),
+        rate=rate,
+    )
+
+
+@pytest.mark.parametrize(
+    ("shares", "requests", "least", "groups"),
+    [
+        pytest.param([1, 1, 1, 1], 400, 100, [0, 1, 2, 3], id="all-stand-exactly"),
+        pytest.param([1, 1, 1, 1], 399, 100, [0, 0, 1, 1], id="one-event-short"),
+        pytest.param([1, 1, 1, 1, 1], 450, 100, [0, 0, 1, 1, 1], id="the-rest-joins-the-last"),
+        pytest.param([97, 1, 1, 1], 10_000, 300, [1, 0, 0, 0], id="rarest-first"),
+        pytest.param([97, 1, 1, 1], 10_000, 100, [3, 0, 1, 2], id="common-last"),
+        pytest.param([50, 1, 49], 1000, 100, [1, 0, 0], id="rare-with-the-next"),
+        pytest.param([1, 1], 200, 100, [0, 1], id="two"),
+    ],
+)
+def test_pool(shares: list[int], requests: int, least: int, groups: list[int]) -> None:
+    pooled = pool(cell(shares), requests, least)
+    assert pooled is not None
+    assert pooled.groups.tolist() == groups
+    assert pooled.df == max(groups)
+    for group, probability in enumerate(pooled.probabilities):
+        total = sum(share for share, g in zip(shares, groups, strict=True) if g == group)
+        assert probability == pytest.approx(total / sum(shares), rel=1e-14)  # sums of a few doubles
+
+
+@pytest.mark.parametrize(
+    ("shares", "requests"),
+    [
+        pytest.param([1], 10**6, id="one-outcome"),
+        pytest.param([1, 1], 199, id="one-event-short-of-two"),
+        pytest.param([1, 1, 1], 1, id="one-request"),
+        pytest.param([10**6, 1, 1], 1000, id="all-but-certain"),
+    ],
+)
+def test_pool_cannot(shares: list[int], requests: int) -> None:
+    assert pool(cell(shares), requests, 100) is None
+
+
+def test_pool_of_random_laws(rng: np.random.Generator) -> None:
+    """Every group expects enough, every atom is in one, and no group is rarer than an atom of the one before."""
+    stood = 0
+    for _ in range(300):
+        shares = rng.integers(1, 2 ** rng.integers(1, 20), rng.integers(1, 60)).tolist()
+        rate = Fraction(int(rng.integers(1, 9)), 9)
+        requests, least = int(rng.integers(1, 20_000)), int(rng.integers(20, 300))
+        pooled = pool(cell(shares, rate), requests, least)
+        if pooled is None:
+            top = max(shares) / sum(shares)
+            assert (1 - top) * requests * rate < least or requests * rate < 2 * least or top * requests * rate < least
+            continue
+        stood += 1
+        assert pooled.events == pytest.approx(float(requests * rate))
+        assert set(pooled.groups.tolist()) == set(range(pooled.df + 1))
+        assert (pooled.probabilities * pooled.events >= least * (1 - 1e-12)).all()
+        assert math.fsum(pooled.probabilities) == pytest.approx(1, abs=1e-12)
+        order = pooled.groups[np.argsort(shares, kind="stable")]
+        assert (np.diff(order) >= 0).all()
+    assert stood > 100
+
+
+def test_pool_sees_the_null_only() -> None:
+    """Neither pooling nor the design can look at counts: nothing hands them any."""
+    assert list(inspect.signature(pool).parameters) == ["cell", "requests", "least"]
+    assert list(inspect.signature(design).parameters) == ["campaign"]
+    assert "counts" not in {field for kind in (Cell, Check) for field in kind.__dataclass_fields__}
+
+
+@pytest.fixture(scope="module")
+def default() -> tuple[campaign.Campaign, list[Check]]:
+    """The default campaign and its checks."""
+    chosen = campaign.load(None)
+    return chosen, design(chosen)
+
+
+def test_the_family_keeps_its_alpha(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    chosen, checks = default
+    deciding = [check for check in checks if check.df]
+    assert len(deciding) > 50
+    assert math.fsum(check.alpha for check in checks) <= chosen.spec.alpha * (1 + 1e-12)
+    assert {check.alpha for check in deciding} == {chosen.spec.alpha / len(deciding)}
+    assert all(check.alpha == 0 for check in checks if not check.df)
+
+
+def test_every_cell_is_in_one_check(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    chosen, checks = default
+    counted = [name for check in checks for name in check.counted]
+    assert sorted(counted) == sorted(cell.id for cell in all_cells(chosen))
+    assert len({check.id for check in checks}) == len(checks)
+    for check in checks:
+        assert {pooled.cell.id for pooled in check.cells} <= set(check.counted)
+        assert bool(check.df) == (check.reason == "")
+        assert check.events == pytest.approx(sum(pooled.events for pooled in check.cells))
+
+
+def test_every_group_expects_the_pool(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    chosen, checks = default
+    share = chosen.spec.requests // len(chosen.spec.depths)
+    for pooled in itertools.chain.from_iterable(check.cells for check in checks):
+        assert pooled.events == float(share * pooled.cell.rate)
+        assert (pooled.events * pooled.probabilities >= chosen.spec.pool * (1 - 1e-12)).all()
+
+
+def test_what_is_required_and_what_is_certain(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    checks = {check.id: check for check in default[1]}
+    for certain in ("disjoint/depth-4/length", "equal-q/depth-5/length"):
+        assert (checks[certain].reason, checks[certain].required) == (CERTAIN, False)
+    for required in (
+        "context/depth-4/token/position-0",
+        "context/depth-5/bonus",
+        "context/depth-5/length",
+        "sparse-tail/depth-4/proposal/position-0",
+        "invalidated/depth-4/full-target/position-0",
+        "disjoint/depth-4/residual/position-0",
+    ):
+        assert checks[required].required, required
+        assert checks[required].df > 0, required
+    assert not checks["context/depth-5/token/position-3"].required
+    assert "equal-q/depth-4/residual/position-0" not in checks
+
+
+def test_too_few_requests_decide_nothing() -> None:
+    checks = design(campaign.of_document({"requests": 8}, "a test"))
+    assert {check.df for check in checks} == {0}
+    assert {check.reason for check in checks} == {CERTAIN, TOO_FEW}
+    assert any(check.required and check.reason == TOO_FEW for check in checks)
+
+
+GRID = list(itertools.product((1e-2, 1e-5, 8e-8), (1, 7, 40, 500), (0.5, 0.9, 0.999)))
+
+
+@pytest.mark.parametrize(("alpha", "df", "power"), GRID)
+def test_noncentrality_gives_the_power(alpha: float, df: int, power: float) -> None:
+    nc = noncentrality(alpha, df, power)
+    critical = stats.chi2.isf(alpha, df)
+    assert stats.ncx2.sf(critical, df, nc) == pytest.approx(power, abs=1e-9)  # brentq stops at 2e-12 in nc
+    assert stats.ncx2.sf(critical, df, nc * 1.01) > power > stats.ncx2.sf(critical, df, nc * 0.99)
+
+
+@pytest.mark.parametrize(("alpha", "df", "power"), GRID)
+@pytest.mark.parametrize("tv", [0.3, 0.05, 0.001])
+def test_sizes_go_there_and_back(tv: float, alpha: float, df: int, power: float) -> None:
+    events = required_events(alpha, df, tv, power)
+    assert detectable_tv(alpha, df, events, power) <= tv * (1 + 1e-12)
+    assert events == 1 or detectable_tv(alpha, df, events - 1, power) > tv * (1 - 1e-12)
+
+
+def test_sizes_move_as_they_must() -> None:
+    base = detectable_tv(1e-5, 10, 10_000, 0.9)
+    assert detectable_tv(1e-7, 10, 10_000, 0.9) > base
+    assert detectable_tv(1e-5, 20, 10_000, 0.9) > base
+    assert detectable_tv(1e-5, 10, 10_000, 0.99) > base
+    assert detectable_tv(1e-5, 10, 40_000, 0.9) == pytest.approx(base / 2)
+    assert detectable_tv(1e-5, 10, 1, 0.9) == 1.0  # no distance is larger
+
+
+def rejected(law: np.ndarray, truth: np.ndarray, events: int, alpha: float, rng: np.random.Generator) -> float:
+    """How often G of 4,000 simulated histograms drawn from `truth` is over its level under `law`."""
+    pooled = pool(cell(law.tolist()), events, 50)
+    assert pooled is not None
+    assert pooled.df == len(law) - 1
+    critical = stats.chi2.isf(alpha, pooled.df)
+    draws = rng.multinomial(events, truth / truth.sum(), 4000).tolist()
+    return float(np.mean([statistics(pooled, [*draw, 0])[0] >= critical for draw in draws]))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        pytest.param(np.array([1, 1, 1, 1, 1, 1, 1, 1]), id="uniform"),
+        pytest.param(np.array([40, 30, 10, 10, 4, 3, 2, 1]), id="skewed"),
+        pytest.param(np.array([97, 3]), id="two"),
+    ],
+)
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_simulated_level(law: np.ndarray, alpha: float, rng: np.random.Generator) -> None:
+    """Binomial band: alpha +- 5 sqrt(alpha (1 - alpha) / 4000), widened by a tenth of alpha for the chi-square tail."""
+    level = rejected(law, law.astype(float), 10_000, alpha, rng)
+    assert abs(level - alpha) <= 5 * math.sqrt(alpha * (1 - alpha) / 4000) + alpha / 10
+
+
+@pytest.mark.parametrize("power", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("tv", [0.05, 0.02])
+def test_simulated_power_in_the_worst_direction(tv: float, power: float, rng: np.random.Generator) -> None:
+    """Half of the mass up and half down by the same factor has w = 2 TV, the least noncentrality of its distance.
+
+    Binomial band: power +- 5 sqrt(power (1 - power) / 4000), widened by 0.02 for the noncentral approximation.
+    """
+    law, alpha = np.array([30, 20, 15, 10, 10, 5, 5, 5]), 1e-3
+    sign = np.array([1, 1, -1, -1, -1, -1, -1, -1])
+    assert law[sign > 0].sum() == law[sign < 0].sum()
+    truth = law / law.sum() * (1 + 2 * tv * sign)
+    assert np.abs(truth - law / law.sum()).sum() / 2 == pytest.approx(tv)
+    events = required_events(alpha, len(law) - 1, tv, power)
+    found = rejected(law, truth, events, alpha, rng)
+    assert abs(found - power) <= 5 * math.sqrt(power * (1 - power) / 4000) + 0.02
+
+
+def test_simulated_power_in_another_direction(rng: np.random.Generator) -> None:
+    """The same distance on one rare outcome is easier to see: the size is a bound whatever the direction."""
+    law, tv, power, alpha = np.array([30, 20, 15, 10, 10, 5, 5, 5]), 0.02, 0.9, 1e-3
+    truth = law / law.sum()
+    truth[-1], truth[0] = truth[-1] + tv, truth[0] - tv
+    events = required_events(alpha, len(law) - 1, tv, power)
+    assert rejected(law, truth, events, alpha, rng) > power
