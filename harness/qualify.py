@@ -11,6 +11,7 @@ import msgspec
 from pp3.harness import backends
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
+from pp3.harness.battery import SEED_FAMILY_ALPHA
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.progress import Bar
@@ -75,10 +76,14 @@ def run_command(
         click.echo(judgement.sentence)
         for reason in judgement.reasons[1:6]:
             click.echo(f"  also: {reason}")
-        click.echo(f"receipt  {written}")
-        click.echo(f"page     {page or 'not written: pip install pp3[report]'}")
-        click.echo(f"verify   pp3 verify {written}")
-        click.echo(f"seconds  {seconds:.1f}")
+        seen = ", ".join(f"{event} {float(size):.3f}" for event, size in judgement.sees.items())
+        family = ", ".join(f"{row['target']} {float(row['pearsonP']):.3g}" for row in judgement.seed_family)
+        click.echo(f"would see      total variation of {seen} (weakest check of each)")
+        click.echo(f"seed family    Pearson p: {family} (against {SEED_FAMILY_ALPHA:g} each; decides nothing)")
+        click.echo(f"receipt        {_shown(written)}")
+        click.echo(f"page           {_shown(page) if page else 'not written: pip install pp3[report]'}")
+        click.echo(f"check it with  pp3 verify {_shown(written)}")
+        click.echo(f"took           {seconds:.1f} s, counter {number}")
     return CODES[judgement.verdict]
 
 
@@ -90,6 +95,11 @@ def choose_device(device: str, require_gpu: bool) -> Backend:
         backends.start(Backend.CUDA)
         return Backend.CUDA
     return Backend.CUDA if device == "auto" and backends.cuda_available() else Backend.REFERENCE
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be written from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _page(statement: dict[str, Any], written: Path, folder: Path) -> Path | None:

@@ -7,7 +7,7 @@ process of their own beside it.
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
@@ -204,14 +204,16 @@ def campaign_document(campaign: Campaign) -> dict[str, Any]:
 
 
 def _wait(parts: "dict[str, Future[list[dict[str, Any]]]]", progress: Progress) -> dict[str, Any]:
-    found = {}
+    stage = "kernels in the interpreter"
+    names = {future: part for part, future in parts.items()}
+    found: dict[str, list[dict[str, Any]]] = {}
+    progress(stage, 0, len(parts))
     try:
-        for number, (part, future) in enumerate(parts.items()):
-            progress("kernels in the interpreter", number, len(parts))
-            found[part] = future.result()
+        for future in as_completed(names):
+            found[names[future]] = future.result()
+            progress(stage, len(found), len(parts))
     except PP3Error as error:
         if error.exit_code is not Exit.UNAVAILABLE:
             raise
         return {"bits": [], "conform": [], "identity": {}, "missing": str(error)}
-    progress("kernels in the interpreter", len(parts), len(parts))
     return _kernels(found)

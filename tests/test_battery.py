@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pp3.harness import campaign
-from pp3.harness.battery import SEED_FAMILY_ALPHA, TestResult, judge, number, seed_family, statistics
+from pp3.harness import battery, campaign
+from pp3.harness.battery import SEED_FAMILY_ALPHA, judge, number, seed_family, statistics
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import CERTAIN, TOO_FEW, Check, Pooled, design, detectable_tv, pool
 from pp3.harness.verdict import all_cells
@@ -198,7 +198,7 @@ Move = Callable[[np.ndarray], np.ndarray]
     ],
 )
 def test_simulated_faults(move: Move, fails: bool, rng: np.random.Generator) -> None:
-    """At alpha 1e-6 twenty runs of the law fail with probability 2e-5; each fault has a noncentrality above 80."""
+    """At alpha 1e-6 twenty runs of the law fail with probability 2e-5; each fault has a noncentrality above 270, missed once in 1e27."""
     law = np.array(SHARES) / 100
     pooled = pooled_of(SHARES)
     check = check_of(pooled, alpha=1e-6)
@@ -207,11 +207,10 @@ def test_simulated_faults(move: Move, fails: bool, rng: np.random.Generator) -> 
         assert (judge(check, {pooled.cell.id: [*counts, 0]}, 0.9).outcome == "fail") is fails
 
 
-@pytest.mark.parametrize("name", ["default", "all-checks"])
-def test_the_family_error_when_simulated(name: str, rng: np.random.Generator) -> None:
-    """Counts drawn from the law of every cell: at a family alpha of 0.2, 60 families; a rejection in at most 24.
+def test_the_family_error_when_simulated(rng: np.random.Generator) -> None:
+    """Counts drawn from the law of every cell: at a family alpha of 0.2, of 60 families 1 to 24 hold a rejection.
 
-    The count of rejecting families is binomial with at most 60 and 0.2: above 24 with probability below 1e-4.
+    The checks are independent, so their number is binomial (60, 0.18 to 0.2): outside with probability 1.2e-4.
     """
     chosen = campaign.of_document({"alpha": 0.2, "targets": ["context", "invalidated"]}, "a test")
     checks = [check for check in design(chosen) if check.df]
@@ -223,8 +222,7 @@ def test_the_family_error_when_simulated(name: str, rng: np.random.Generator) ->
             found = judge(replace(check, counted=tuple(counts)), counts, 0.9)
             worst = min(worst, found.p / found.alpha)
         rejections += worst <= 1
-    assert rejections <= 24
-    assert rejections > 0 or name == "default"
+    assert 1 <= rejections <= 24
 
 
 def drawn(pooled: Pooled, rng: np.random.Generator) -> list[int]:
@@ -252,6 +250,6 @@ def test_seed_family_merges_first_tokens_and_decides_nothing() -> None:
 
 
 def test_results_are_values() -> None:
-    fields: dict[str, Any] = {name: 0 for name in TestResult.__dataclass_fields__}
+    fields: dict[str, Any] = {name: 0 for name in battery.TestResult.__dataclass_fields__}
     with pytest.raises(AttributeError):
-        TestResult(**fields).p = 1.0  # type: ignore[misc]  # frozen: that is the point
+        battery.TestResult(**fields).p = 1.0  # type: ignore[misc]  # frozen: that is the point

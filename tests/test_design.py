@@ -83,10 +83,11 @@ def test_pool_of_random_laws(rng: np.random.Generator) -> None:
         rate = Fraction(int(rng.integers(1, 9)), 9)
         requests, least = int(rng.integers(1, 20_000)), int(rng.integers(20, 300))
         pooled = pool(cell(shares, rate), requests, least)
-        if pooled is None:
-            top = max(shares) / sum(shares)
-            assert (1 - top) * requests * rate < least or requests * rate < 2 * least or top * requests * rate < least
+        if groups_that_stand(shares, requests * rate, least) < 2:
+            assert pooled is None
             continue
+        assert pooled is not None
+        assert pooled.df + 1 == groups_that_stand(shares, requests * rate, least)
         stood += 1
         assert pooled.events == pytest.approx(float(requests * rate))
         assert set(pooled.groups.tolist()) == set(range(pooled.df + 1))
@@ -102,6 +103,16 @@ def test_pool_sees_the_null_only() -> None:
     assert list(inspect.signature(pool).parameters) == ["cell", "requests", "least"]
     assert list(inspect.signature(design).parameters) == ["campaign"]
     assert "counts" not in {field for kind in (Cell, Check) for field in kind.__dataclass_fields__}
+
+
+def groups_that_stand(shares: list[int], events: Fraction, least: int) -> int:
+    """Groups made from the rarest atom on, in exact fractions."""
+    found, gathered = 0, Fraction(0)
+    for share in sorted(shares):
+        gathered += Fraction(share, sum(shares)) * events
+        if gathered >= least:
+            found, gathered = found + 1, Fraction(0)
+    return found
 
 
 @pytest.fixture(scope="module")
