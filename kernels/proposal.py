@@ -19,7 +19,8 @@ from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU, check_proposal
 
 TILE = 4096
 LEAST_WIDTH = 128  # so that every vocabulary up to 16,384 shares one compiled kernel
-INTERPRETED_ROWS = 64  # rows a program: 1 on a GPU; in the interpreter a program costs milliseconds
+INTERPRETED_ROWS = 64
+MANY, MANY_ROWS = 4096, 8  # from so many rows on, a GPU program takes eight of them in the second launch
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 NEGATIVE_INF = tl.constexpr(0x007FFFFF)  # the rank of -inf; only masked lanes rank below it
@@ -80,6 +81,13 @@ def _largest(key: tl.tensor, ROWS: tl.constexpr, K: tl.constexpr) -> tl.tensor:
     return top
 
 
+@triton.jit
+def _exponential(y: tl.tensor) -> tl.tensor:
+    """exp(y) correctly rounded to FP32, then floored to a multiple of 2^-47, as FP64."""
+    e = tl.exp(y.to(tl.float64)).to(tl.float32).to(tl.float64)
+    return tl.floor(e * GRID) / GRID
+
+
 @triton.jit(do_not_specialize=["batch", "tiles"])
 def _tile_candidates(
     logits_ptr: tl.tensor,  # [batch, vocab] bf16, fp16 or fp32
@@ -104,9 +112,13 @@ def _tile_candidates(
     tl.store(candidates_ptr + at, best, mask=(row < batch)[:, None])
 
 
-@triton.jit(do_not_specialize=["candidates", "batch", "column", "depth"], do_not_specialize_on_alignment=PER_REQUEST)
+@triton.jit(
+    do_not_specialize=["candidate_stride", "candidates", "batch", "column", "depth"],
+    do_not_specialize_on_alignment=PER_REQUEST,
+)
 def _allocate_and_draw(
-    candidates_ptr: tl.tensor,  # [batch, tiles * K] int64
+    candidates_ptr: tl.tensor,  # [batch or 1, tiles * K] int64, the 32 of each tile descending
+    candidate_stride: tl.tensor,
     candidates: tl.tensor,
     batch: tl.tensor,
     sampled_ptr: tl.tensor,  # [batch] int32
@@ -128,10 +140,10 @@ def _allocate_and_draw(
     live = row < batch
     lane = tl.arange(0, WIDTH)[None, :]
     k = tl.arange(0, K)[None, :]
-    key = tl.load(
-        candidates_ptr + row[:, None] * candidates + lane, mask=live[:, None] & (lane < candidates), other=NOBODY
-    )
-    top = _largest(key, ROWS, K)
+    held = live[:, None] & (lane < candidates)
+    top = tl.load(candidates_ptr + row[:, None] * candidate_stride + lane, mask=held, other=NOBODY)
+    if WIDTH > K:  # one tile needs no merge
+        top = _largest(top, ROWS, K)
     best = tl.max(top, 1)
     failed = ((best >> ID_BITS) >= POSITIVE_INF) | ((best >> ID_BITS) == NEGATIVE_INF)
     if column > 0:
@@ -142,8 +154,7 @@ def _allocate_and_draw(
     value = _value(top >> ID_BITS)
     y = tl.div_rn(value - _value(best >> ID_BITS)[:, None], tl.zeros([ROWS, K], tl.float32) + tau)
     y = tl.where(drawn[:, None], y, 0.0)
-    e = tl.exp(y.to(tl.float64)).to(tl.float32).to(tl.float64)
-    e = tl.floor(e * GRID) / GRID
+    e = _exponential(y)
     share = tl.floor(e / tl.sum(e, 1)[:, None] * TICKETS).to(tl.int32)
     share -= tl.where(top == best[:, None], (tl.sum(share, 1) - TICKETS)[:, None], 0)
 
@@ -220,13 +231,16 @@ def propose(
     if batch == 0:
         return out
     tiles = triton.cdiv(vocab, TILE)
-    rows = 1 if logits.is_cuda else min(INTERPRETED_ROWS, triton.next_power_of_2(batch))
-    candidates = torch.empty(batch * tiles * SUPPORT, dtype=torch.int64, device=logits.device)
-    _tile_candidates[(triton.cdiv(batch * tiles, rows),)](
-        logits, *logits.stride(), batch, vocab, tiles, candidates, ROWS=rows, TILE=TILE, K=SUPPORT, num_warps=8
+    distinct = 1 if logits.stride(0) == 0 else batch  # a row shared by stride 0 is searched once
+    candidates = torch.empty(distinct * tiles * SUPPORT, dtype=torch.int64, device=logits.device)
+    rows = _rows_per_program(distinct * tiles, logits.device)
+    _tile_candidates[(triton.cdiv(distinct * tiles, rows),)](
+        logits, *logits.stride(), distinct, vocab, tiles, candidates, ROWS=rows, TILE=TILE, K=SUPPORT, num_warps=8
     )
+    rows = MANY_ROWS if batch >= MANY and logits.is_cuda else _rows_per_program(batch, logits.device)
     _allocate_and_draw[(triton.cdiv(batch, rows),)](
         candidates,
+        tiles * SUPPORT if distinct > 1 else 0,
         tiles * SUPPORT,
         batch,
         sampled,
@@ -238,8 +252,13 @@ def propose(
         depth,
         *out,
         ROWS=rows,
-        WIDTH=max(LEAST_WIDTH, triton.next_power_of_2(tiles * SUPPORT)),
+        WIDTH=SUPPORT if tiles == 1 else max(LEAST_WIDTH, triton.next_power_of_2(tiles * SUPPORT)),
         K=SUPPORT,
         num_warps=4,
     )
     return out
+
+
+def _rows_per_program(rows: int, device: torch.device) -> int:
+    """One on a GPU; many in the interpreter, where a program costs milliseconds whatever its width."""
+    return 1 if device.type == "cuda" else min(INTERPRETED_ROWS, triton.next_power_of_2(rows))

@@ -198,7 +198,7 @@ Move = Callable[[np.ndarray], np.ndarray]
     ],
 )
 def test_simulated_faults(move: Move, fails: bool, rng: np.random.Generator) -> None:
-    """At alpha 1e-6 twenty runs of the law fail with probability 2e-5; each fault has a noncentrality above 270, missed once in 1e27."""
+    """Twenty runs of the law fail with probability 2e-5; a fault, of noncentrality 270 or more, passes in 1e-27."""
     law = np.array(SHARES) / 100
     pooled = pooled_of(SHARES)
     check = check_of(pooled, alpha=1e-6)

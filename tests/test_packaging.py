@@ -15,6 +15,7 @@ import pp3
 
 ROOT = Path(__file__).resolve().parent.parent
 LINKED = ("harness", "kernels", "targets")
+DATA = {"pp3.harness.vectors": "tests/vectors"}  # a package of files alone, for an installed pp3
 FORBIDDEN = ("/" + "work" + "/", "." + "library")  # of the place this was written in; in two parts, or it finds itself
 LIGHT = ("pp3", "pp3.harness.cli", "pp3.harness.qualify", "pp3.harness.evidence.verify", "pp3.kernels.reference")
 LOADED = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps(sorted(sys.modules)))"
@@ -59,13 +60,21 @@ def test_packages_are_the_folders(project: dict[str, Any]) -> None:
     for top in LINKED:
         for init in (ROOT / top).rglob("__init__.py"):
             folders.add(".".join(("pp3", *init.parent.relative_to(ROOT).parts)))
-    assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(folders)
+    assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(folders | set(DATA))
 
 
 def test_package_dir_maps_each_folder(project: dict[str, Any]) -> None:
     """A wheel builds right even where links were lost."""
     mapped = project["tool"]["setuptools"]["package-dir"]
-    assert mapped == {"pp3": "pp3"} | {f"pp3.{name}": name for name in LINKED}
+    assert mapped == {"pp3": "pp3"} | {f"pp3.{name}": name for name in LINKED} | DATA
+
+
+@pytest.mark.parametrize("folder", DATA.values())
+def test_a_package_of_files_has_files_alone(folder: str) -> None:
+    """Code in it would run from two places."""
+    names = [path.name for path in (ROOT / folder).iterdir()]
+    assert names
+    assert [name for name in names if name.endswith(".py")] == []
 
 
 def test_every_module_lies_in_a_package() -> None:

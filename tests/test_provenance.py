@@ -42,13 +42,27 @@ BOUND = (
     "pp3/targets/toy.py",
 )
 UNBOUND = ("pp3/harness/cli.py", "pp3/harness/qualify.py", "pp3/harness/progress.py", "pp3/harness/report/")
-PRINT = "import json; from pp3.harness.evidence import provenance; print(json.dumps(provenance.sources()))"
+PRINT = """
+import json
+from pp3.harness.evidence import provenance
+print(json.dumps(provenance.sources()))
+"""
+WITHOUT_TORCH = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "triton"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+"""
 
 
-def digests(tree: Path) -> dict[str, str]:
+def digests(tree: Path, before: str = WITHOUT_TORCH) -> dict[str, str]:
     """Name to digest of each bound file, found by the code of that tree in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", PRINT],
+        [sys.executable, "-P", "-c", before + PRINT],
         cwd="/",
         env=os.environ | {"PYTHONPATH": str(tree)},
         capture_output=True,
@@ -57,6 +71,12 @@ def digests(tree: Path) -> dict[str, str]:
         check=True,
     )
     return {subject["name"]: subject["digest"]["sha256"] for subject in json.loads(done.stdout)}
+
+
+@pytest.fixture(scope="module")
+def ours() -> dict[str, str]:
+    """Name to digest of each bound file of this checkout."""
+    return digests(ROOT)
 
 
 @pytest.fixture
@@ -83,28 +103,31 @@ def test_names_are_import_relative_and_digests_those_of_the_files() -> None:
         assert digest == hashlib.sha256((ROOT / name).read_bytes()).hexdigest()
 
 
-def test_a_copy_without_links_has_the_same_digests(copied: Path) -> None:
+def test_a_copy_without_links_has_the_same_digests(ours: dict[str, str], copied: Path) -> None:
     """Run from the copy, by the copy's code."""
     assert not (copied / "pp3" / "harness").is_symlink()
-    assert digests(copied) == digests(ROOT)
+    assert digests(copied) == ours
 
 
-@pytest.mark.parametrize("name", ["pp3/kernels/reference.py", "pp3/targets/toy.py", "pp3/harness/tally.py"])
-def test_editing_a_bound_file_changes_its_digest_alone(name: str, copied: Path) -> None:
+def test_the_same_files_are_bound_with_torch_and_without(ours: dict[str, str]) -> None:
+    """What is installed does not choose them."""
+    assert digests(ROOT, before="") == ours
+
+
+@pytest.mark.parametrize("name", ["pp3/kernels/verifier.py", "pp3/targets/toy.py"])
+def test_editing_a_bound_file_changes_its_digest_alone(name: str, ours: dict[str, str], copied: Path) -> None:
     """A comment is enough: the bytes are bound, not the meaning."""
-    before = digests(copied)
     with (copied / name).open("a") as file:
         file.write("# edited\n")
     after = digests(copied)
-    assert [changed for changed in before | after if before.get(changed) != after.get(changed)] == [name]
+    assert [changed for changed in ours | after if ours.get(changed) != after.get(changed)] == [name]
 
 
-def test_editing_an_unbound_file_changes_nothing(copied: Path) -> None:
+def test_editing_an_unbound_file_changes_nothing(ours: dict[str, str], copied: Path) -> None:
     """A wording of the command line does not make evidence stale."""
-    before = digests(copied)
     with (copied / "pp3" / "harness" / "cli.py").open("a") as file:
         file.write("# edited\n")
-    assert digests(copied) == before
+    assert digests(copied) == ours
 
 
 def test_a_module_that_a_bound_one_begins_to_import_is_bound(copied: Path) -> None:

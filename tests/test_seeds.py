@@ -43,7 +43,7 @@ def test_counter_out_of_range(counter: int) -> None:
 def test_request_addresses(purpose: Purpose) -> None:
     """Request r: key index r >> 20 selects slot, generation and seed; round r mod 2^20 (semantics 1)."""
     keys, rounds = SEED.keys(EDGES, purpose), SEED.rounds(EDGES)
-    assert (keys.dtype, rounds.dtype) == (np.uint64, np.uint64)
+    assert keys.dtype == rounds.dtype == np.uint64
     for r, key, number in zip(EDGES.tolist(), keys.tolist(), rounds.tolist(), strict=True):
         index = r // 2**20
         digest = hashlib.sha256(SEED.value + index.to_bytes(8, "little")).digest()
@@ -133,7 +133,8 @@ def test_integers_are_shake_128() -> None:
     stream = hashlib.shake_128(SEED.value + b"paired/x").digest(24)
     expected = [int.from_bytes(stream[i : i + 8], "little") for i in (0, 8, 16)]
     found = integers(SEED, "paired/x", 3)
-    assert (found.tolist(), found.dtype) == (expected, np.uint64)
+    assert found.dtype == np.uint64
+    assert found.tolist() == expected
     assert integers(SEED, "paired/x", 2).tolist() == expected[:2]
     assert integers(SEED, "paired/y", 3).tolist() != expected
     assert integers(SEED, "", 0).tolist() == []

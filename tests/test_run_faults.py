@@ -1,0 +1,377 @@
+"""End to end on the CPU: each planted sampler fails the default campaign, at the check it should; the clean one passes.
+
+The seed is fixed, so nothing here is flaky; each fault's size is far above what the failing check sees.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pp3.harness import campaign, run
+from pp3.harness.campaign import Campaign
+from pp3.harness.run import Measured
+from pp3.harness.samplers import reference as sampler_module
+from pp3.harness.samplers.contract import Batch, Description, Emission, Sampler
+from pp3.harness.samplers.reference import ReferenceSampler
+from pp3.harness.seeds import Seed
+from pp3.harness.verdict import Judgement, Verdict, conclude
+from pp3.kernels import reference
+from pp3.targets import Target, build
+
+Array = npt.NDArray[Any]
+Patch = pytest.MonkeyPatch
+KERNELS: dict[str, Any] = {
+    "bits": [{"id": "by hand", "rows": 1, "failedRows": 0, "mismatches": 0, "first": ""}],
+    "conform": [{"file": "by hand", "passed": 1, "total": 1, "sha256": ""}],
+    "identity": {},
+}
+WHO = {"name": "planted", "version": "0", "backend": "reference"}
+SEED = Seed(bytes(range(32)))
+
+
+@pytest.fixture(scope="module")
+def chosen() -> Campaign:
+    """The default campaign: 20,000 requests a target; few pairs, for they are not what is tested here."""
+    return campaign.of_document({"paired": 1000}, "a test")
+
+
+def qualify(chosen: Campaign, sampler: Sampler) -> tuple[Measured, Judgement]:
+    """Run and judge."""
+    measured = Measured(sampler=sampler.describe())
+    run._campaign(chosen, SEED, sampler, measured, lambda stage, done, total: None)
+    judgement = conclude(chosen, measured.counts, measured.breaches, measured.pairs, KERNELS, WHO)
+    return measured, judgement
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The reference behind a change of its batch, of its emission, or of both."""
+
+    before: Callable[[Batch], Batch] = lambda batch: batch
+    after: Callable[[Batch, Emission], Emission] = lambda batch, emission: emission
+
+    def describe(self) -> Description:
+        """See the contract."""
+        return ReferenceSampler().describe()
+
+    def run(self, batch: Batch) -> Emission:
+        """See the contract."""
+        return self.after(batch, ReferenceSampler().run(self.before(batch)))
+
+
+def test_the_clean_sampler_passes(chosen: Campaign) -> None:
+    measured, judgement = qualify(chosen, ReferenceSampler())
+    assert (judgement.verdict, judgement.reasons) == (Verdict.PASS, [])
+    assert measured.requests == 100_000
+    assert sum(row["pairs"] for row in measured.pairs) == 1000
+    assert not any(measured.breaches.values())
+    assert measured.strays == []
+    assert {test.outcome for test in judgement.tests} == {"pass", "certain"}
+    assert not any(row["below"] for row in judgement.seed_family)
+
+
+def test_the_planted_shell_alone_passes(chosen: Campaign) -> None:
+    assert qualify(chosen, Planted())[1].verdict is Verdict.PASS
+
+
+def residual_from_the_target(patch: Patch) -> Sampler:
+    """A rejected draft is replaced from P instead of (P - Q)+."""
+    emit = reference._emit
+
+    def wrong(rows: Any, row: Any, support: Any, tickets: Any, rejected: Array, block: Any) -> Any:
+        return emit(rows, row, support, tickets, np.zeros_like(rejected), block)
+
+    patch.setattr(reference, "_emit", wrong)
+    return ReferenceSampler()
+
+
+def bonus_from_another_row(patch: Patch) -> Sampler:
+    """The bonus is drawn from the row that judged the last draft."""
+    verify = reference.verify_rows
+
+    def wrong(rows: Any, row: Array, drafts: Any, *rest: Any) -> reference.Verification:
+        return verify(rows, np.concatenate([row[:, :-1], row[:, -2:-1]], axis=1), drafts, *rest)
+
+    patch.setattr(reference, "verify_rows", wrong)
+    return ReferenceSampler()
+
+
+def always_accepts(patch: Patch) -> Sampler:
+    """Every draft is kept; what follows the last one is drawn from its own row."""
+    verify = reference.verify_rows
+
+    def wrong(
+        rows: Any, row: Array, drafts: Array, support: Any, tickets: Any, sampled: Array, *words: Any
+    ) -> reference.Verification:
+        found = verify(rows, row, drafts, support, tickets, sampled, *words)
+        n, depth = drafts.shape
+        last = np.where((drafts == -1).any(axis=1), (drafts == -1).argmax(axis=1), depth)
+        at_last = np.repeat(row[np.arange(n), last][:, None], depth + 1, axis=1)
+        drawn = verify(rows, at_last, np.full_like(drafts, -1), support, tickets, sampled, *words).tokens[:, 0]
+        tokens = np.where(np.arange(depth + 1) < last[:, None], np.pad(drafts, ((0, 0), (0, 1))), -1)
+        tokens[np.arange(n), last] = drawn
+        keep = sampled[:, None]
+        return reference.Verification(
+            found.status, np.where(keep, tokens, found.tokens), np.where(sampled, last + 1, found.num_sampled)
+        )
+
+    patch.setattr(reference, "verify_rows", wrong)
+    return ReferenceSampler()
+
+
+def tau_1_throughout(patch: Patch) -> Sampler:
+    """Tickets of tau 1.0: consistent with the draws, so that only the proposal's own law shows it."""
+    tables = sampler_module._tables
+
+    def wrong(target: Target) -> Any:
+        return reference.allocate(target.draft_logits, 1.0), tables(target)[1]
+
+    patch.setattr(sampler_module, "_tables", wrong)
+    return ReferenceSampler()
+
+
+def tau_1_drawn(patch: Patch) -> Sampler:
+    """Drafts drawn at tau 1.0, tickets declared at 0.7."""
+    tables, propose = sampler_module._tables, reference.propose_rows
+    hot: dict[int, reference.Supports] = {}
+
+    def remember(target: Target) -> Any:
+        supports, rows = tables(target)
+        hot[id(supports)] = reference.allocate(target.draft_logits, 1.0)
+        return supports, rows
+
+    def wrong(supports: reference.Supports, *rest: Any) -> reference.Proposal:
+        return propose(supports, *rest)._replace(token=propose(hot[id(supports)], *rest).token)
+
+    patch.setattr(sampler_module, "_tables", remember)
+    patch.setattr(reference, "propose_rows", wrong)
+    return ReferenceSampler()
+
+
+def same_draw_twice(patch: Patch) -> Sampler:
+    """Every draft position reads the words of the first one."""
+    propose = reference.propose_rows
+
+    def wrong(
+        supports: Any, row: Any, sampled: Any, keys: Any, rounds: Any, positions: Array, tau: float
+    ) -> reference.Proposal:
+        return propose(supports, row, sampled, keys, rounds, np.full_like(positions, 5), tau)
+
+    patch.setattr(reference, "propose_rows", wrong)
+    return ReferenceSampler()
+
+
+def acceptance_word_for_the_residual(patch: Patch) -> Sampler:
+    """The residual is drawn with the word that has just rejected the draft."""
+    emit = reference._emit
+
+    def wrong(rows: Any, row: Any, support: Any, tickets: Any, rejected: Any, block: Array) -> Any:
+        return emit(rows, row, support, tickets, rejected, np.stack([block[:, 0]] * 4, axis=1))
+
+    patch.setattr(reference, "_emit", wrong)
+    return ReferenceSampler()
+
+
+@pytest.fixture(autouse=True)
+def fresh_tables() -> Any:
+    """No table made under a patch outlives it."""
+    sampler_module._tables.cache_clear()
+    yield
+    sampler_module._tables.cache_clear()
+
+
+def row_0_for_every_context(patch: Patch) -> Sampler:
+    """Proposal and target both forget the previous token."""
+
+    def before(batch: Batch) -> Batch:
+        rows = np.repeat(batch.target.row_of[:, :1], batch.target.contexts, axis=1)
+        return replace(batch, target=replace(batch.target, row_of=rows))
+
+    return Planted(before=before)
+
+
+def late_context(patch: Patch) -> Sampler:
+    """The target of position j is that of the draft two before: the lookup is one step behind."""
+    verify = reference.verify_rows
+
+    def wrong(rows: Any, row: Array, drafts: Any, *rest: Any) -> reference.Verification:
+        behind = np.concatenate([row[:, :1], row[:, :1], row[:, 1:-1]], axis=1)
+        return verify(rows, behind if (row < 8).all() and len(rows.valid) == 8 else row, drafts, *rest)
+
+    patch.setattr(reference, "verify_rows", wrong)
+    return ReferenceSampler()
+
+
+def one_impossible_token(patch: Patch) -> Sampler:
+    """Once in a hundred thousand requests, a token that the law forbids."""
+
+    def after(batch: Batch, emission: Emission) -> Emission:
+        if batch.target.name != "disjoint" or not batch.sampled.all() or batch.depth != 5 or batch.rows_per_launch != 3:
+            return emission
+        tokens = emission.tokens.copy()
+        tokens[11, emission.num_sampled[11] - 1] = np.flatnonzero(batch.target.weights.sum(axis=0) == 0)[0]
+        return replace(emission, tokens=tokens)
+
+    return Planted(after=after)
+
+
+def one_in_fifty_without_check(patch: Patch) -> Sampler:
+    """The last row of one launch in twelve keeps its first draft unseen: a fault of launches, not of the law."""
+
+    def after(batch: Batch, emission: Emission) -> Emission:
+        if batch.rows_per_launch != 4 or not batch.sampled.all():
+            return emission
+        tokens, lengths = emission.tokens.copy(), emission.num_sampled.copy()
+        hit = (np.arange(len(batch)) % 48 == 47) & (lengths == 1) & (batch.given[:, 0] != -1)
+        tokens[hit, 0] = emission.drafts[hit, 0]
+        return replace(emission, tokens=tokens, num_sampled=lengths)
+
+    return Planted(after=after)
+
+
+@pytest.mark.parametrize(
+    ("plant", "caught_by"),
+    [
+        pytest.param(
+            residual_from_the_target,
+            ["sparse-tail/depth-4/residual/position-0: ", "context/depth-5/token/position-0: "],
+            id="residual-from-p",
+        ),
+        pytest.param(
+            bonus_from_another_row,
+            ["equal-q/depth-4/bonus: ", "context/depth-5/bonus: "],
+            id="bonus-from-the-wrong-row",
+        ),
+        pytest.param(
+            always_accepts,
+            [
+                "disjoint/depth-4/token/position-0: ",
+                "context/depth-4/token/position-0: ",
+                "sparse-tail/depth-5/length: ",
+            ],
+            id="always-accepts",
+        ),
+        pytest.param(
+            tau_1_throughout,
+            ["context/depth-4/proposal/position-0: ", "equal-q/depth-5/proposal/position-0: "],
+            id="tau-1-in-draws-and-tickets",
+        ),
+        pytest.param(
+            tau_1_drawn,
+            ["context/depth-4/proposal/position-0: ", "equal-q/depth-5/token/position-0: "],
+            id="tau-1-drawn-0.7-declared",
+        ),
+        pytest.param(same_draw_twice, ["context/depth-4/proposal/position-1: "], id="one-word-for-all-positions"),
+        pytest.param(
+            acceptance_word_for_the_residual,
+            ["sparse-tail/depth-4/residual/position-0: ", "context/depth-4/residual/position-0: "],
+            id="one-word-for-acceptance-and-residual",
+        ),
+        pytest.param(
+            row_0_for_every_context,
+            ["context/depth-4/proposal/position-1: ", "context/depth-4/token/position-1: "],
+            id="row-0-for-every-context",
+        ),
+        pytest.param(late_context, ["context/depth-5/token/position-1: "], id="context-one-step-behind"),
+        pytest.param(
+            one_impossible_token,
+            ["disjoint/depth-5/token/position-0: 1 outcomes of zero probability"],
+            id="one-impossible-token",
+        ),
+        pytest.param(
+            one_in_fifty_without_check, ["disjoint/depth-4/token/position-0: "], id="one-in-fifty-without-check"
+        ),
+    ],
+)
+def test_planted_faults_fail(
+    plant: Callable[[Patch], Sampler], caught_by: list[str], chosen: Campaign, monkeypatch: Patch
+) -> None:
+    measured, judgement = qualify(chosen, plant(monkeypatch))
+    assert judgement.verdict is Verdict.FAIL
+    for check in caught_by:
+        assert any(reason.startswith(check) for reason in judgement.reasons), (check, judgement.reasons)
+    assert not any(count for name, count in measured.breaches.items() if name != "unreachable")
+    assert judgement.sentence.startswith(
+        "FAIL: the NumPy reference of planted 0 does not emit the exact law of 5 targets"
+    )
+    json.dumps(measured.strays)  # plain integers and strings
+
+
+def test_the_impossible_token_is_named(chosen: Campaign, monkeypatch: Patch) -> None:
+    measured, judgement = qualify(chosen, one_impossible_token(monkeypatch))
+    token = int(np.flatnonzero(build("disjoint").weights.sum(axis=0) == 0)[0])
+    kinds = ("token", "residual")
+    assert measured.strays == [
+        {"batch": 3, "cell": f"disjoint/depth-5/{kind}/position-0/context-0", "count": 1, "outcome": token}
+        for kind in kinds
+    ]
+    assert len(judgement.reasons) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        pytest.param("status", 1, "10 x failed", id="failed"),
+        pytest.param("num_sampled", 9, "10 x illegal-length", id="length"),
+        pytest.param("tokens", 1 << 20, "10 x illegal-token", id="token"),
+    ],
+)
+def test_a_broken_contract_is_invalid(field: str, value: int, reason: str, chosen: Campaign) -> None:
+    """One request of every target and depth at batch 2: INVALID comes before FAIL."""
+
+    def after(batch: Batch, emission: Emission) -> Emission:
+        if batch.rows_per_launch != 2 or not batch.sampled.all():
+            return emission
+        array = getattr(emission, field).copy()
+        row = int(np.flatnonzero((emission.num_sampled == 1) | (emission.num_sampled == batch.depth + 1))[0])
+        array[(row, emission.num_sampled[row] - 1) if field == "tokens" else row] = value
+        return replace(emission, **{field: array})
+
+    judgement = qualify(chosen, Planted(after=after))[1]
+    assert (judgement.verdict, judgement.reasons[0]) == (Verdict.INVALID, reason)
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict", "reason"),
+    [
+        pytest.param({"bits": []}, Verdict.INCONCLUSIVE, "bits of the kernels: not run", id="no-bits"),
+        pytest.param({"conform": []}, Verdict.INCONCLUSIVE, "known answers: no vectors found", id="no-known-answers"),
+        pytest.param(
+            {"bits": [{"id": "x", "rows": 9, "failedRows": 0, "mismatches": 1, "first": "batch: row 3"}]},
+            Verdict.FAIL,
+            "1 of 9 rows differ: x",
+            id="one-row",
+        ),
+        pytest.param(
+            {"conform": [{"file": "f", "passed": 8, "total": 9, "sha256": ""}]},
+            Verdict.FAIL,
+            "1 known answers missed in f",
+            id="one-answer",
+        ),
+    ],
+)
+def test_what_is_said_of_the_kernels_counts(
+    changed: dict[str, Any], verdict: Verdict, reason: str, chosen: Campaign
+) -> None:
+    measured, _ = qualify(chosen, ReferenceSampler())
+    judgement = conclude(chosen, measured.counts, measured.breaches, measured.pairs, KERNELS | changed, WHO)
+    assert (judgement.verdict, judgement.reasons) == (verdict, [reason])
+
+
+def test_no_pairs_are_inconclusive(chosen: Campaign) -> None:
+    without = campaign.of_document({"paired": 0}, "a test")
+    judgement = qualify(without, ReferenceSampler())[1]
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert judgement.reasons == ["paired temperature 0: no pairs were asked for"]
+
+
+def test_too_few_requests_are_inconclusive() -> None:
+    few = campaign.of_document({"requests": 40, "paired": 30}, "a test")
+    judgement = qualify(few, ReferenceSampler())[1]
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert all("too few events" in reason for reason in judgement.reasons)
