@@ -33,6 +33,7 @@ class Use(StrEnum):
     """What a row is read for."""
 
     DRAFT = "draft"
+    CARRIER = "carrier"  # the tickets that the verifier reads
     ACCEPTANCE = "acceptance"
     RESIDUAL = "residual"
     WHOLE = "whole"  # an invalidated draft and the bonus
@@ -132,9 +133,10 @@ class Steps:
         """The law of the token emitted at a place."""
         if whole:
             return of_whole(self.weights[self.row(Use.WHOLE, *place)], arithmetic)
-        draft, judge, refill = (self.row(use, *place) for use in (Use.DRAFT, Use.ACCEPTANCE, Use.RESIDUAL))
-        left = self.residual(self.weights[refill], self.tickets[draft])
-        return of_draft(self.drawn[draft], self.tickets[draft], self.weights[judge], left, arithmetic)
+        draft, carrier, judge, refill = (self.row(use, *place) for use in list(Use)[:4])
+        tickets = self.tickets[carrier]
+        left = self.residual(self.weights[refill], tickets)
+        return of_draft(self.drawn[draft], tickets, self.weights[judge], left, arithmetic)
 
 
 def bridge(

@@ -1,15 +1,16 @@
 """How far tickets lie from the ideal softmax they stand for, enclosed between two decimals.
 
-The ideal law of a row is exp((x_i - x_first) / tau) over its 32 largest logits, normalised, in real numbers: logits are
-exact, tau is the FP32 value nearest 0.7. Beside the emitted tickets (floor-first) stand the largest-remainder (Hamilton)
-tickets of that law. Lower ends round down and upper ends up; decimal's exp is correctly rounded, so the neighbours of
-its result enclose it.
+The ideal law of a row is exp((x_i - x_first) / tau) over its 32 largest logits, normalised, in real numbers: logits
+are exact, tau is the FP32 value nearest 0.7. Beside the emitted tickets (floor-first) stand the largest-remainder
+(Hamilton) tickets of that law. Lower ends round down and upper ends up; decimal's exp is correctly rounded, so the
+neighbours of its result enclose it.
 
-Remainders of distinct logits never tie, and no quota of a row with two distinct logits is whole: exponentials of
+Where two logits of a row differ, no quota is whole and remainders of different logits never tie: exponentials of
 distinct rationals are linearly independent over the rationals (Lindemann-Weierstrass). So some precision decides every
 floor and every order. Equal logits go by rank.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -74,7 +75,7 @@ def distances(target: Target, ids: Table, tickets: Table) -> list[RowDistance]:
 
 
 def distance(logits: Mapping[int, float], emitted: Mapping[int, int]) -> RowDistance:
-    """The distance of emitted tickets from the softmax of the logits of a support, tokens by rank; -inf has no share."""
+    """The distance of emitted tickets from the softmax of the logits of a support, given by rank."""
     digits = DIGITS
     while digits <= MOST_DIGITS:
         arithmetic = _Directed(digits)
@@ -126,10 +127,12 @@ class _Directed:
         tickets = {token: int(lower) for token, (lower, _) in quotas.items()}
         if any(int(upper) != tickets[token] for token, (_, upper) in quotas.items()):
             return None
-        rest = {token: lower - tickets[token] for token, (lower, _) in quotas.items()}
-        order = sorted(tickets, key=lambda token: -rest[token])
-        for one, other in zip(order, order[1:], strict=False):
-            if logits[one] != logits[other] and rest[one] <= quotas[other][1] - tickets[other]:
+        whole = {token: Decimal(share) for token, share in tickets.items()}
+        least = {token: self.down.subtract(lower, whole[token]) for token, (lower, _) in quotas.items()}
+        most = {token: self.up.subtract(upper, whole[token]) for token, (_, upper) in quotas.items()}
+        order = sorted(tickets, key=lambda token: least[token], reverse=True)  # equal ones stay in rank
+        for one, other in itertools.pairwise(order):
+            if logits[one] != logits[other] and least[one] <= most[other]:
                 return None
         for token in order[: ONE - sum(tickets.values())]:
             tickets[token] += 1
@@ -145,6 +148,6 @@ class _Directed:
             most = max(self.up.subtract(share, lower), self.up.subtract(upper, share))
             low, high = self.down.add(low, least), self.up.add(high, most)
         return Enclosure(
-            lower=(self.down.divide(low, Decimal(2))).quantize(STEP, ROUND_FLOOR, self.down),
-            upper=(self.up.divide(high, Decimal(2))).quantize(STEP, ROUND_CEILING, self.up),
+            lower=self.down.divide(low, Decimal(2)).quantize(STEP, ROUND_FLOOR, self.down),
+            upper=self.up.divide(high, Decimal(2)).quantize(STEP, ROUND_CEILING, self.up),
         )

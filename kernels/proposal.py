@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pp3.kernels import philox
+from pp3.kernels import exponential, philox
 from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU, check_proposal
 
 TILE = 4096
@@ -79,13 +79,6 @@ def _largest(key: tl.tensor, ROWS: tl.constexpr, K: tl.constexpr) -> tl.tensor:
         top = tl.where(k[None, :] == i, best, top)
         key = tl.where(key == best, NOBODY, key)
     return top
-
-
-@triton.jit
-def _exponential(y: tl.tensor) -> tl.tensor:
-    """exp(y) correctly rounded to FP32, then floored to a multiple of 2^-47, as FP64."""
-    e = tl.exp(y.to(tl.float64)).to(tl.float32).to(tl.float64)
-    return tl.floor(e * GRID) / GRID
 
 
 @triton.jit(do_not_specialize=["batch", "tiles"])
@@ -154,7 +147,7 @@ def _allocate_and_draw(
     value = _value(top >> ID_BITS)
     y = tl.div_rn(value - _value(best >> ID_BITS)[:, None], tl.zeros([ROWS, K], tl.float32) + tau)
     y = tl.where(drawn[:, None], y, 0.0)
-    e = _exponential(y)
+    e = tl.floor(exponential.rounded_exp(y).to(tl.float64) * GRID) / GRID
     share = tl.floor(e / tl.sum(e, 1)[:, None] * TICKETS).to(tl.int32)
     share -= tl.where(top == best[:, None], (tl.sum(share, 1) - TICKETS)[:, None], 0)
 

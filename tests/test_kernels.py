@@ -252,7 +252,7 @@ def test_verify_reads_any_strides(layout: str, rng: np.random.Generator) -> None
     expected = reference.verify(target.numpy(), drafts, ids, tickets, sampled, keys, rounds, positions)
     for one, other in zip(got, expected, strict=True):
         assert one.tolist() == other.tolist()
-    assert set(got.num_sampled.tolist()) > {1, 2, depth + 1}
+    assert set(got.num_sampled.tolist()) >= {0, 1, depth + 1}
 
 
 def same_drafts(got: proposal.Drafts, expected: reference.Proposal) -> None:
