@@ -133,10 +133,10 @@ class Steps:
         """The law of the token emitted at a place."""
         if whole:
             return of_whole(self.weights[self.row(Use.WHOLE, *place)], arithmetic)
-        draft, carrier, judge, refill = (self.row(use, *place) for use in list(Use)[:4])
-        tickets = self.tickets[carrier]
-        left = self.residual(self.weights[refill], tickets)
-        return of_draft(self.drawn[draft], tickets, self.weights[judge], left, arithmetic)
+        tickets = self.tickets[self.row(Use.CARRIER, *place)]
+        left = self.residual(self.weights[self.row(Use.RESIDUAL, *place)], tickets)
+        drawn, judge = self.drawn[self.row(Use.DRAFT, *place)], self.weights[self.row(Use.ACCEPTANCE, *place)]
+        return of_draft(drawn, tickets, judge, left, arithmetic)
 
 
 def bridge(
@@ -150,12 +150,17 @@ def bridge(
 ) -> Bridge:
     """Carry the emitted ids and tickets, [rows, 32] beside the target's rows, through one round.
 
-    Raises ValueError for tables of another shape, a depth that is not 4 or 5, or a void of another length.
+    Raises ValueError for tables that are no integers of this shape, a depth that is not 4 or 5, or a void of another
+    length.
     """
     ids, tickets = np.asarray(ids), np.asarray(tickets)
     shape = (len(target.weights), SUPPORT)
     if ids.shape != shape or tickets.shape != shape or (drawn is not None and len(drawn) != len(ids)):
         raise ValueError(f"tables of {target.name} are {ids.shape} and {tickets.shape}; want {shape}, and drawn a row")
+    if ids.dtype.kind not in "iu" or tickets.dtype.kind not in "iu":
+        raise ValueError(
+            f"tables of {target.name} are {ids.dtype} and {tickets.dtype}; want integers of 64 bits at most"
+        )
     if depth not in DEPTHS or len(void) != depth:
         raise ValueError(f"depth {depth} with {len(void)} drafts marked; want {DEPTHS} and a mark a draft")
     void, bound = tuple(map(bool, void)), _lowest((1 << 32) + target.vocab, 1 << 64)
@@ -164,9 +169,9 @@ def bridge(
     if fault := _check_table("tickets", target.vocab, table) or _check_table("draws", target.vocab, counts):
         return Bridge(depth=depth, void=void, fault=fault, bound=bound)
     weights = [{token: int(row[token]) for token in np.flatnonzero(row).tolist()} for row in target.weights]
-    made = steps(target, weights, *([{i: n for i, n in row if n} for row in rows] for rows in (table, counts)))
-    design, design_lengths = _propagate(made, depth, void, Design())
-    device, device_lengths = _propagate(made, depth, void, Device())
+    rule = steps(target, weights, *([{i: n for i, n in row if n} for row in rows] for rows in (table, counts)))
+    design, design_lengths = _propagate(rule, depth, void, Design())
+    device, device_lengths = _propagate(rule, depth, void, Device())
     expected = {place: weights[int(target.row_of[place])] for place in device}
     return Bridge(
         depth=depth,

@@ -15,45 +15,26 @@ defined in the file:
 """
 
 import difflib
-import math
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from pp3 import targets
 from pp3.harness import canonical
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Description
+from pp3.harness.target_file import RowSpec, TargetSpec, build_target
 from pp3.targets import Target
-from pp3.targets.target import POSITIONS
 
 DEFAULT = "default"
 LARGEST_REQUESTS = 1 << 40
 BATCH_LIMIT = 64
 DEPTHS = (4, 5)
-
-
-class RowSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One conditional law and its draft logits; tokens not listed have weight 0 and logit -inf."""
-
-    ids: list[int]
-    weights: list[int]
-    draft_ids: list[int]
-    draft_logits: list[float]
-
-
-class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A target defined in the campaign file."""
-
-    name: str
-    vocab: int
-    rows: list[RowSpec]
-    contexts: list[int] | None = None
-    patterns: list[str] = msgspec.field(default_factory=lambda: ["none"])
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,6 +84,20 @@ class Campaign:
         return share + (cells.index((depth, batch_size)) < rest)
 
 
+SHARD = 1 << 17  # requests at once
+
+
+def pair_shards(campaign: Campaign) -> list[tuple[Target, int, int]]:
+    """Target, depth and number of temperature-0 pairs of every shard, in order: equal shares, the rest to the first."""
+    groups = [(target, depth) for target in campaign.targets for depth in campaign.spec.depths]
+    share, rest = divmod(campaign.spec.paired, len(groups))
+    shards = []
+    for number, (target, depth) in enumerate(groups):
+        pairs = share + (number < rest)
+        shards += [(target, depth, min(SHARD, pairs - first)) for first in range(0, pairs, SHARD)]
+    return shards
+
+
 def load(path: Path | None, requests: int | None = None) -> Campaign:
     """Read a campaign file, or the default campaign. CampaignError names the value and the way out."""
     try:
@@ -127,7 +122,7 @@ def of_document(document: dict[str, Any], where: str) -> Campaign:
     for definition in spec.target:
         if definition.name in targets.NAMES or definition.name in own:
             raise CampaignError(f"{where}: target name {definition.name!r} is taken; choose another")
-        own[definition.name] = _build(definition, where)
+        own[definition.name] = build_target(definition, where)
     chosen = []
     for name in spec.targets:
         if name not in own and name not in targets.NAMES:
@@ -183,9 +178,10 @@ def _check(spec: CampaignSpec, where: str) -> None:
     need(0 < spec.requests <= LARGEST_REQUESTS, "requests", spec.requests, f"from 1 to {LARGEST_REQUESTS}")
     need(0 <= spec.paired <= LARGEST_REQUESTS, "paired", spec.paired, f"from 0 to {LARGEST_REQUESTS}")
     need(bool(spec.targets), "targets", spec.targets, "at least one name")
-    need(bool(spec.name), "name", spec.name, "not empty")
+    for name in (spec.name, *spec.targets, *(definition.name for definition in spec.target)):
+        need(NAME.fullmatch(name) is not None, "name", name, "1 to 64 letters, digits, dots, dashes or underscores")
     need(0 < spec.alpha < 1, "alpha", spec.alpha, "between 0 and 1, exclusive")
-    need(0 < spec.power < 1, "power", spec.power, "between 0 and 1, exclusive")
+    need(spec.alpha < spec.power < 1, "power", spec.power, f"between alpha ({spec.alpha}) and 1, exclusive")
     need(20 <= spec.pool <= 10**9, "pool", spec.pool, "at least 20, or the tail of G is off (study of the battery)")
     for key, values, allowed in (
         ("batch_sizes", spec.batch_sizes, range(1, BATCH_LIMIT + 1)),
@@ -194,51 +190,6 @@ def _check(spec: CampaignSpec, where: str) -> None:
         need(bool(values) and len(set(values)) == len(values), key, values, "distinct and not empty")
         need(all(value in allowed for value in values), key, values, f"within {min(allowed)} to {max(allowed)}")
     need(len(set(spec.targets)) == len(spec.targets), "targets", spec.targets, "distinct")
-
-
-def _build(spec: TargetSpec, where: str) -> Target:
-    """A target of a campaign file."""
-    if not 1 <= spec.vocab <= 1 << 24:
-        raise CampaignError(f"{where}: target {spec.name!r}: vocab = {spec.vocab}; it must be from 1 to {1 << 24}")
-    weights = np.zeros((len(spec.rows), spec.vocab), np.int64)
-    logits = np.full((len(spec.rows), spec.vocab), -np.inf, np.float32)
-    for number, row in enumerate(spec.rows):
-        pairs = (
-            ("ids", row.ids, "weights", row.weights),
-            ("draft_ids", row.draft_ids, "draft_logits", row.draft_logits),
-        )
-        for ids_key, ids, key, values in pairs:
-            place = f"{where}: target {spec.name!r}: row {number}"
-            if len(ids) != len(values):
-                raise CampaignError(f"{place}: {len(ids)} {ids_key} and {len(values)} {key}; give one for each")
-            wrong = [token for token in ids if not 0 <= token < spec.vocab]
-            if wrong or len(set(ids)) != len(ids):
-                raise CampaignError(f"{place}: {ids_key} {wrong or ids} must be distinct and below {spec.vocab}")
-            if not all(math.isfinite(value) for value in values):
-                raise CampaignError(f"{place}: {key} must be finite; leave a token out for -inf")
-        if any(abs(weight) > 1 << 24 for weight in row.weights):
-            raise CampaignError(f"{where}: target {spec.name!r}: row {number}: weights must lie in 0 to {1 << 24}")
-        weights[number, row.ids] = row.weights
-        logits[number, row.draft_ids] = row.draft_logits
-    contexts = spec.contexts
-    by_context = np.tile(np.arange(len(spec.rows)), (POSITIONS, 1))
-    if contexts is None and len(spec.rows) not in (1, POSITIONS):
-        raise CampaignError(
-            f"{where}: target {spec.name!r}: {len(spec.rows)} rows; give 1, {POSITIONS} (one a position), or contexts"
-        )
-    by_position = np.zeros((POSITIONS, 1), np.int64) if len(spec.rows) == 1 else np.arange(POSITIONS)[:, None]
-    try:
-        return Target(
-            name=spec.name,
-            why="defined in the campaign",
-            weights=weights,
-            draft_logits=logits,
-            row_of=by_position if contexts is None else by_context,
-            context_of=np.zeros(spec.vocab, np.int64) if contexts is None else np.array(contexts, np.int64),
-            patterns=tuple(spec.patterns),
-        )
-    except ValueError as error:
-        raise CampaignError(f"{where}: {error}") from None
 
 
 def _definition(spec: CampaignSpec, name: str) -> dict[str, Any]:
@@ -265,9 +216,14 @@ def _explain(message: str, document: dict[str, Any]) -> str:
         near = difflib.get_close_matches(key, fields, 1)
         return f"unknown key {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"keys are {', '.join(fields)}")
     if "`$." in message:
-        key = message.rsplit("`$.", 1)[1].rstrip("`")
-        if key in document:
-            return f"{key} = {document[key]!r}: {message.split(' - ')[0]}"
+        path = message.rsplit("`$.", 1)[1].rstrip("`")
+        found: Any = document
+        try:
+            for part in re.findall(r"[A-Za-z_]\w*|\d+", path):
+                found = found[int(part) if part.isdigit() else part]
+        except (KeyError, IndexError, TypeError):
+            return message
+        return f"{path} = {found!r}: {message.split(' - ')[0]}"
     return message
 
 

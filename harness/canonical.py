@@ -12,11 +12,12 @@ from typing import Any
 from pp3.harness.errors import ReceiptError
 
 LARGEST = 2**53 - 1
+DEEPEST = 100
 
 
 def encode(value: Any) -> bytes:
     """Canonical bytes. ReceiptError for anything a receipt may not hold."""
-    _check(value, "$")
+    _check(value, "$", 0)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -32,9 +33,12 @@ def decode(content: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise ReceiptError(f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise ReceiptError(f"not JSON at byte {error.pos}: {error.msg}; the file is truncated or no receipt") from None
+        where = f"character {error.pos}"
+        raise ReceiptError(f"not JSON at {where}: {error.msg}; the file is truncated or no receipt") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ReceiptError(f"a number beyond any receipt: {error}") from None
     except RecursionError:
-        raise ReceiptError("nested too deeply for a receipt") from None
+        raise ReceiptError(f"nested deeper than {DEEPEST}") from None
     again = encode(value)
     if again != content:
         at = next(
@@ -64,7 +68,9 @@ def _refuse(reason: str) -> Any:
     raise ReceiptError(reason)
 
 
-def _check(value: Any, path: str) -> None:
+def _check(value: Any, path: str, depth: int) -> None:
+    if depth > DEEPEST:
+        raise ReceiptError(f"nested deeper than {DEEPEST}")
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, str):
@@ -77,13 +83,13 @@ def _check(value: Any, path: str) -> None:
         return
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check(item, f"{path}[{number}]")
+            _check(item, f"{path}[{number}]", depth + 1)
         return
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str) or not key.isascii():
                 raise ReceiptError(f"{path}: key {key!r} is not an ASCII string")
-            _check(item, f"{path}.{key}")
+            _check(item, f"{path}.{key}", depth + 1)
         return
     raise ReceiptError(
         f"{path}: {value!r} is a {type(value).__name__}; a receipt holds integers, strings, lists, objects"

@@ -15,7 +15,7 @@ import numpy as np
 from pp3.harness.backends import Arithmetic, Dtype
 from pp3.harness.errors import CampaignError
 from pp3.kernels.addressing import Purpose, request_key
-from pp3.kernels.reference import OK
+from pp3.kernels.reference import OK, SUPPORT
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -176,7 +176,20 @@ def _propose(cases: list[ProposeCase], backend: Arithmetic) -> list[Difference |
     ]
 
 
+def _check_shapes(case: VerifyCase) -> None:
+    sizes = {"drafts": len(case.drafts), "ids": len(case.ids), "tickets": len(case.tickets)}
+    for name, size in sizes.items():
+        if size != case.depth:
+            raise ValueError(f"{case.name}: {size} {name} at depth {case.depth}; give one for each position")
+    for name, rows in (("ids", case.ids), ("tickets", case.tickets)):
+        short = [len(row) for row in rows if len(row) != SUPPORT]
+        if short:
+            raise ValueError(f"{case.name}: a row of {short[0]} {name}; a support has {SUPPORT}")
+
+
 def _verify(cases: list[VerifyCase], backend: Arithmetic) -> list[Difference | None]:
+    for case in cases:
+        _check_shapes(case)
     shape = (cases[0].depth + 1, cases[0].vocab)
     verified = backend.verify(
         np.stack([np.frombuffer(bytes.fromhex(case.target_fp32), "<f4").reshape(shape) for case in cases]),

@@ -57,7 +57,11 @@ def run_command(
     )
     statement = receipt.build(chosen, seed, number, how, started, measured, judgement)
     written = receipt.write(statement, folders.receipts)
-    page = _page(statement, written, folders.reports)
+    try:
+        page = _page(statement, written, folders.reports)
+    except OSError:
+        click.echo(f"pp3: the receipt is whole: {_shown(written)}; only its page is not", err=True)
+        raise
     seconds = time.perf_counter() - clock
     if as_json:
         result: dict[str, Any] = {

@@ -5,9 +5,11 @@ every request; without one the NumPy reference does, and the kernels run the bit
 process of their own beside it.
 """
 
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 
 from pp3.harness import backends, bits, conform, paired
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import Campaign, check_sampler, of_document
+from pp3.harness.campaign import SHARD, Campaign, check_sampler, of_document, pair_shards
 from pp3.harness.cells import enumerate_cells
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.oracle import Law
@@ -27,7 +29,6 @@ from pp3.harness.seeds import Seed
 from pp3.harness.tally import BREACHES, Tally, pattern_of
 from pp3.targets import Target, invalidated
 
-SHARD = 1 << 17  # requests at once
 GPU_BITS_REQUESTS = 32
 INTERPRETED_REQUESTS = 4
 KNOWN_ANSWERS = ("propose.json", "verify.json")
@@ -57,17 +58,29 @@ def run(campaign: Campaign, seed: Seed, device: Backend, progress: Progress) -> 
     measured = Measured(sampler=sampler.describe())
     document = campaign_document(campaign)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        parts = {part: pool.submit(kernel_evidence, part, Backend.INTERPRETER, document, seed.value) for part in PARTS}
         try:
+            with _interrupts_held():  # a pool interrupted in its start cannot be shut down; workers inherit the mask
+                parts = {
+                    part: pool.submit(kernel_evidence, part, Backend.INTERPRETER, document, seed.value)
+                    for part in PARTS
+                }
             _campaign(campaign, seed, sampler, measured, progress)
             measured.kernels = _wait(parts, progress)
         except BaseException:
-            processes = list(pool._processes.values())  # running samples would hold up Ctrl-C
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
+            for process in list((pool._processes or {}).values()):  # running samples would hold up Ctrl-C
                 process.terminate()
             raise
     return measured
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold SIGINT back; one that came is delivered at the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
@@ -123,19 +136,13 @@ def _campaign(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measur
 
 def _pairs(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measured, progress: Progress) -> int:
     """Paired requests come first, so that their numbers do not depend on how many sampled ones follow."""
-    groups = [(target, depth) for target in campaign.targets for depth in campaign.spec.depths]
-    share, rest = divmod(campaign.spec.paired, len(groups))
-    next_request, done = 0, 0
-    for number, (target, depth) in enumerate(groups):
-        pairs = share + (number < rest)
-        shard = min(pairs, SHARD)
-        for first in range(0, pairs, SHARD):
-            size = min(shard, pairs - first)
-            tally = paired.run(sampler, target, depth, seed, next_request, size)
-            next_request += paired.rows_for(size)
-            measured.pairs.append({"depth": depth, "target": target.name, **tally.plain()})
-            done += size
-            progress("paired", done, campaign.spec.paired)
+    next_request = done = 0
+    for target, depth, pairs in pair_shards(campaign):
+        tally = paired.run(sampler, target, depth, seed, next_request, pairs)
+        next_request += paired.rows_for(pairs)
+        measured.pairs.append({"depth": depth, "target": target.name, **tally.plain()})
+        done += pairs
+        progress("paired", done, campaign.spec.paired)
     return next_request
 
 

@@ -131,10 +131,11 @@ class _Directed:
         least = {token: self.down.subtract(lower, whole[token]) for token, (lower, _) in quotas.items()}
         most = {token: self.up.subtract(upper, whole[token]) for token, (_, upper) in quotas.items()}
         order = sorted(tickets, key=lambda token: least[token], reverse=True)  # equal ones stay in rank
-        for one, other in itertools.pairwise(order):
+        more = ONE - sum(tickets.values())
+        for one, other in itertools.product(order[:more], order[more:]):
             if logits[one] != logits[other] and least[one] <= most[other]:
                 return None
-        for token in order[: ONE - sum(tickets.values())]:
+        for token in order[:more]:
             tickets[token] += 1
         return tickets
 

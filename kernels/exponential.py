@@ -1,6 +1,7 @@
 """The correctly rounded FP32 exponential of the proposal, as a Triton device function, and a sweep over it.
 
-Contract: y FP32 <= 0; FP64 exp with error up to 1 ulp, rounded once: correct rounding on [-33, -0.0] (semantics 2, step 5).
+Contract: y FP32 <= 0; FP64 exp with error up to 1 ulp, rounded once: correct rounding on [-33, -0.0]
+(semantics section 2, step 5).
 """
 
 import triton

@@ -38,13 +38,17 @@ class Target:
             raise ValueError(f"target {self.name}: draft_logits are {self.draft_logits.shape}, weights {(rows, vocab)}")
         low = (self.draft_logits.view(np.uint32) & 0xFFFF) != 0
         if low.any():
-            raise ValueError(f"target {self.name}: draft logit {self.draft_logits[low][0]!r} is not exact in BF16")
+            raise ValueError(
+                f"target {self.name}: draft logit {float(self.draft_logits[low][0])!r} is not exact in BF16"
+            )
         if self.row_of.shape[0] != POSITIONS or not ((self.row_of >= 0) & (self.row_of < rows)).all():
             raise ValueError(f"target {self.name}: row_of must be [{POSITIONS}, contexts] with rows below {rows}")
         contexts = self.row_of.shape[1]
         if self.context_of.shape != (vocab,) or not ((self.context_of >= 0) & (self.context_of < contexts)).all():
             raise ValueError(f"target {self.name}: contexts must give each of {vocab} tokens a number below {contexts}")
         unknown = sorted(set(self.patterns) - set(PATTERNS))
+        if len(set(self.patterns)) < len(self.patterns):
+            raise ValueError(f"target {self.name}: patterns {list(self.patterns)} must be distinct")
         if unknown or not self.patterns:
             raise ValueError(f"target {self.name}: pattern {unknown} is unknown; choose from {', '.join(PATTERNS)}")
 

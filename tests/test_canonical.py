@@ -55,13 +55,13 @@ UNREADABLE = {
     "a lone surrogate": (b'["\\ud800"]', "lone surrogate"),
     "a lone low surrogate": (b'{"a":["\\udfff"]}', "$.a[0]: a lone surrogate"),
     "a key that is not ASCII": ('{"\u00e9":1}'.encode(), "is not an ASCII string"),
-    "nested 100,000 deep": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+    "nested 100,000 deep": (b"[" * 100_000 + b"]" * 100_000, "nested deeper than 100"),
     "truncated in an object": (b'{"a":[1,', "truncated"),
     "truncated in a string": (b'{"a":"b', "truncated"),
     "empty": (b"", "truncated"),
-    "two values": (b"[1][2]", "not JSON at byte 3"),
-    "a leading zero": (b"[01]", "not JSON at byte 2"),
-    "a comment": (b"[1]//", "not JSON at byte 3"),
+    "two values": (b"[1][2]", "not JSON at character 3"),
+    "a leading zero": (b"[01]", "not JSON at character 2"),
+    "a comment": (b"[1]//", "not JSON at character 3"),
 }
 
 UNWRITABLE: dict[str, tuple[Any, str]] = {

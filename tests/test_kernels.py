@@ -211,11 +211,14 @@ def spread(dense: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("layout", ["row-stride", "column-stride-2", "transposed", "stride-0"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_propose_reads_any_strides(layout: str, dtype: torch.dtype, rng: np.random.Generator) -> None:
-    n, vocab = 5, 4099
+@pytest.mark.parametrize(
+    ("dtype", "vocab"),
+    [pytest.param(torch.bfloat16, 4099, id="bf16-two-tiles"), pytest.param(torch.float32, 97, id="fp32-one-tile")],
+)
+def test_propose_reads_any_strides(layout: str, dtype: torch.dtype, vocab: int, rng: np.random.Generator) -> None:
+    n = 5
     dense = torch.tensor(rng.normal(0, 3, (n, vocab)).astype(np.float32)).to(dtype)
-    dense[3, 4098] = float("nan")
+    dense[3, vocab - 1] = float("nan")
     logits = spread(dense, layout)
     assert logits.stride() != (vocab, 1)
     words, sampled = tensors(rng, n), torch.tensor([1, 1, 0, 1, 1], dtype=torch.int32)
@@ -420,14 +423,14 @@ from pp3.kernels import proposal, verifier
 
 POINTERS = dict.fromkeys(("candidates_ptr", "mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr"), "*i64")
 SCALARS = {"request_stride": "i64", "tau": "fp32"}
-SIZES = {"ROWS": 1, "WIDTH": 128, "COLUMNS": 8, "TILES": 16, "K": 32, "CHUNK": verifier.CHUNK}
+SIZES = {"ROWS": 1, "COLUMNS": 8, "TILES": 16, "K": 32, "CHUNK": verifier.CHUNK}
 
 
-def build(module, kernel, **read):
+def build(module, kernel, width=None, **read):
     types, constants = {}, {}
     for place, name in enumerate(kernel.arg_names):
         if name.isupper():
-            types[name], constants[place,] = "constexpr", (SIZES | {"TILE": module.TILE})[name]
+            types[name], constants[place,] = "constexpr", (SIZES | {"TILE": module.TILE, "WIDTH": width})[name]
         elif name.endswith("_ptr"):
             types[name] = (POINTERS | read).get(name, "*i32")
         else:
@@ -439,7 +442,8 @@ def build(module, kernel, **read):
 
 for dtype in ("bf16", "fp16", "fp32"):
     build(proposal, proposal._tile_candidates, logits_ptr="*" + dtype)
-build(proposal, proposal._allocate_and_draw)
+for width in (32, 128):  # one tile, and several to merge
+    build(proposal, proposal._allocate_and_draw, width)
 build(verifier, verifier._tile_mass, probs_ptr="*fp32")
 build(verifier, verifier._walk_and_emit, probs_ptr="*fp32")
 """
@@ -458,6 +462,6 @@ def test_every_kernel_compiles_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = [line.split() for line in done.stdout.splitlines()]
-    kernels = ["_tile_candidates"] * 3 + ["_allocate_and_draw", "_tile_mass", "_walk_and_emit"]
+    kernels = ["_tile_candidates"] * 3 + ["_allocate_and_draw"] * 2 + ["_tile_mass", "_walk_and_emit"]
     assert [name for name, *_ in found] == kernels
     assert all(elf == "True" and int(size) > 1000 for _, elf, size in found)

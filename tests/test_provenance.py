@@ -138,14 +138,15 @@ def test_a_module_that_a_bound_one_begins_to_import_is_bound(copied: Path) -> No
     assert "pp3/kernels/extra.py" in digests(copied)
 
 
-def test_a_digest_in_another_tree(copied: Path) -> None:
-    """The same in a checkout with links and in a copy; none for a file that is not there."""
-    name = "pp3/kernels/verifier.py"
-    digest = hashlib.sha256((ROOT / name).read_bytes()).hexdigest()
-    assert provenance.digest_in(name, ROOT) == provenance.digest_in(name, copied) == digest
-    shutil.move(copied / "pp3" / "kernels", copied / "kernels")  # a checkout whose links were lost
-    assert provenance.digest_in(name, copied) == digest
-    assert provenance.digest_in("pp3/kernels/wish.py", ROOT) is None
+def test_another_tree_is_compared_whole(copied: Path) -> None:
+    """Equal in a checkout with links, in a copy, and in one whose links were lost; a missing or a new file is stale."""
+    bound = provenance.sources(ROOT)
+    assert provenance.stale(bound, ROOT) == provenance.stale(bound, copied) == []
+    shutil.move(copied / "pp3" / "kernels", copied / "kernels")
+    assert provenance.stale(bound, copied) == []
+    (copied / "kernels" / "verifier.py").unlink()
+    assert provenance.stale(bound, copied) == ["pp3/kernels/verifier.py"]
+    assert provenance.stale(bound[1:], ROOT) == [bound[0]["name"]]
 
 
 def test_the_environment_says_what_can_change_a_number() -> None:

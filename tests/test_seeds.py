@@ -112,7 +112,7 @@ def test_a_campaign_counts_the_same_in_any_shards(shard: int, monkeypatch: pytes
     chosen = campaign.of_document({"requests": 1600, "paired": 0}, "a test")
     seed = Seed.of(plan_sha256(chosen), 3)
     found = []
-    for size in (run.SHARD, shard):
+    for size in (campaign.SHARD, shard):
         monkeypatch.setattr(run, "SHARD", size)
         sampler = ReferenceSampler()
         measured = run.Measured(sampler=sampler.describe())

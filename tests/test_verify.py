@@ -18,6 +18,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness import canonical, cli
 from pp3.harness.campaign import Campaign
 from pp3.harness.errors import Exit
+from pp3.harness.evidence.receipt import stamp
 from pp3.harness.evidence.verify import Verified, verify
 from pp3.harness.seeds import Seed
 from pp3.harness.verdict import conclude
@@ -62,7 +63,9 @@ def statement(real_receipt: Path) -> Statement:
 def sealed(statement: Statement, source: Path | None = None) -> Verified:
     """Verify a statement after writing it canonically under its new digest, as a forger would."""
     content = canonical.encode(statement)
-    return verify(Path(f"20260101T000000Z-{hashlib.sha256(content).hexdigest()}.json"), content, source)
+    run = statement["predicate"].get("run") if isinstance(statement.get("predicate"), dict) else None
+    moment = stamp(str(run.get("startedUtc"))) if isinstance(run, dict) else "unknown"
+    return verify(Path(f"{moment}-{hashlib.sha256(content).hexdigest()}.json"), content, source)
 
 
 def reseal_plan(statement: Statement) -> None:
@@ -184,7 +187,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "a key of the plan left out": (both(lambda s: s["predicate"]["plan"].pop("pool"), reseal_plan), "plan"),
     "a law's digest left out": (
         both(lambda s: s["predicate"]["plan"]["targets"][0].pop("lawSha256"), reseal_plan),
-        "plan",
+        "laws",
     ),
     "an unknown target": (both(edit("plan", "targets", 0, "name", to="mystery"), reseal_plan), "plan"),
     "a bad value of the plan": (both(edit("plan", "requests", to=0), reseal_plan), "plan"),
@@ -197,7 +200,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         "plan",
     ),
     "the counter": (edit("seed", "counter", to=8), "plan"),
-    "a negative counter": (edit("seed", "counter", to=-1), "plan"),
+    "a negative counter": (edit("seed", "counter", to=-1), "shape"),
     "the seed": (edit("seed", "sha256", to=flipped), "plan"),
     "a law's digest": (edit("plan", "targets", 0, "lawSha256", to=flipped), "plan"),
     "a law's digest, the plan sealed anew": (
@@ -232,7 +235,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         "recompute counts",
     ),
     "a count moved between two lengths": (lambda s: move(s, "length"), "recompute counts"),
-    "a count below 0": (edit("cells", 0, "counts", 0, to=-1), "recompute counts"),
+    "a count below 0": (edit("cells", 0, "counts", 0, to=-1), "shape"),
     "a count too many": (edit("cells", 0, "counts", to=lambda old: [0, *old]), "recompute counts"),
     "no counts": (edit("cells", 0, "counts", to=[]), "recompute counts"),
     "a cell deleted": (drop("cells"), "recompute counts"),
@@ -254,10 +257,10 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         add("strays", item={"batch": 1, "cell": "wish", "count": 1, "outcome": 3}),
         "recompute counts",
     ),
-    "a forbidden outcome without its cell": (add("strays", item={"count": 0}), "recompute counts"),
+    "a forbidden outcome without its cell": (add("strays", item={"count": 0}), "shape"),
     "a forbidden outcome whose cell is a list": (
         add("strays", item={"batch": 1, "cell": [], "count": 0, "outcome": 3}),
-        "recompute counts",
+        "shape",
     ),
     "an unknown breach": (edit("breaches", to=lambda old: old | {"late": 0}), "recompute counts"),
     "a breach left out": (lambda s: s["predicate"]["breaches"].pop("failed"), "recompute counts"),
@@ -282,7 +285,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
             edit("paired", 1, "pairs", to=lambda n: 3 * n),
             rejudge,
         ),
-        "recompute counts",
+        "shape",
     ),
     # what follows
     "a count moved between two tokens": (lambda s: move(s, "token"), "recompute statistics"),
@@ -314,10 +317,10 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         both(edit("plan", "alpha", to="0.01"), reseal_plan),
         "recompute statistics",
     ),
-    "bits of the kernels that are no rows": (edit("kernels", "bits", to=[1]), "recompute statistics"),
+    "bits of the kernels that are no rows": (edit("kernels", "bits", to=[1]), "shape"),
     "an identity that is no object, on a GPU": (
         both(edit("sampler", "backend", to="cuda"), edit("kernels", "identity", to="H200")),
-        "recompute statistics",
+        "shape",
     ),
     "the verdict": (edit("verdict", to="FAIL"), "verdict"),
     "an unknown verdict": (edit("verdict", to="EXCELLENT"), "verdict"),

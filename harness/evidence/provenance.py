@@ -7,32 +7,34 @@ import-relative, so a checkout, a copy and a wheel give equal digests. No host, 
 import ast
 import hashlib
 import importlib.metadata
-import importlib.util
 import os
 import platform
 from pathlib import Path
 from typing import Any
 
+import pp3
+
 ROOTS = ("pp3.harness.run", "pp3.harness.verdict")
+TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
 VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF")
 
 
-def sources(roots: tuple[str, ...] = ROOTS) -> list[dict[str, Any]]:
-    """in-toto subjects: each bound source file by name and SHA-256, sorted by name."""
+def sources(tree: Path = TREE) -> list[dict[str, Any]]:
+    """in-toto subjects: each bound source file of a tree by name and SHA-256, sorted by name."""
     return [
         {"digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}, "name": name}
-        for name, path in sorted(source_files(roots).items())
+        for name, path in sorted(source_files(tree).items())
     ]
 
 
-def source_files(roots: tuple[str, ...] = ROOTS) -> dict[str, Path]:
-    """Import-relative name to file of every pp3 module reachable from the roots."""
+def source_files(tree: Path = TREE) -> dict[str, Path]:
+    """Import-relative name to file of every pp3 module reachable from the roots; nothing is imported."""
     found: dict[str, Path] = {}
-    pending = list(roots)
+    pending = list(ROOTS)
     while pending:
         module = pending.pop()
-        path = _file_of(module)
+        path = _file_of(module, tree)
         if path is None:
             continue
         name = "/".join(module.split(".")) + ("/__init__.py" if path.name == "__init__.py" else ".py")
@@ -44,12 +46,11 @@ def source_files(roots: tuple[str, ...] = ROOTS) -> dict[str, Path]:
     return found
 
 
-def digest_in(name: str, root: Path) -> str | None:
-    """SHA-256 of a bound file in another tree (a checkout or a copy); None if it is not there."""
-    for candidate in (root / name, root / Path(name).relative_to("pp3")):
-        if candidate.is_file():
-            return hashlib.sha256(candidate.read_bytes()).hexdigest()
-    return None
+def stale(subjects: list[dict[str, Any]], tree: Path) -> list[str]:
+    """Names whose file in a tree differs from the bound one, is missing, or is bound there and not in the receipt."""
+    bound = {subject["name"]: subject["digest"]["sha256"] for subject in subjects}
+    there = {subject["name"]: subject["digest"]["sha256"] for subject in sources(tree)}
+    return sorted(name for name in bound.keys() | there.keys() if bound.get(name) != there.get(name))
 
 
 def environment() -> dict[str, Any]:
@@ -68,12 +69,14 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _file_of(module: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        return None
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+def _file_of(module: str, tree: Path) -> Path | None:
+    """A module's file in a checkout, a copy without links, or a folder that holds the package."""
+    parts = module.split(".")
+    for base in (tree.joinpath(*parts), tree.joinpath(*parts[1:])):
+        for path in (base / "__init__.py", base.with_name(f"{base.name}.py")):
+            if path.is_file() and (len(parts) > 1 or base.name == "pp3"):
+                return path
+    return None
 
 
 def _imports(path: Path) -> list[str]:

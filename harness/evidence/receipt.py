@@ -9,7 +9,7 @@ import os
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -36,48 +36,115 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     """Base of receipt shapes: unknown fields are refused."""
 
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class DigestShape(Strict, frozen=True):
+    """Digest of one bound file."""
+
+    sha256: Sha256
+
+
 class SubjectShape(Strict, frozen=True):
     """One bound file."""
 
     name: str
-    digest: dict[str, str]
+    digest: DigestShape
 
 
 class CellShape(Strict, frozen=True):
     """One histogram: a count an atom, then one for all that its law forbids."""
 
     id: str
-    batch: int
-    counts: list[int]
+    batch: Count
+    counts: list[Count]
+
+
+class StrayShape(Strict, frozen=True):
+    """An outcome that a cell's law forbids, and how often it was seen."""
+
+    cell: str
+    batch: Count
+    outcome: Count
+    count: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SeedShape(Strict, frozen=True):
     """How the run's random numbers were chosen."""
 
     rule: str
-    counter: int
+    counter: Count
     chosen: Literal["next", "given"]
+    sha256: Sha256
+
+
+class SamplerShape(Strict, frozen=True):
+    """Who was judged."""
+
+    name: str
+    version: str
+    backend: Literal["reference", "interpreter", "cuda"]
+    min_vocab: Count
+    max_vocab: Count
+
+
+class BitsShape(Strict, frozen=True):
+    """Rows of a backend compared with the reference."""
+
+    id: str
+    rows: Count
+    failed_rows: Count
+    mismatches: Count
+    first: str
+
+
+class AnswersShape(Strict, frozen=True):
+    """One file of known answers."""
+
+    file: str
     sha256: str
+    passed: Count
+    total: Count
+
+
+class KernelsShape(Strict, frozen=True):
+    """What was shown of the kernels."""
+
+    bits: list[BitsShape]
+    conform: list[AnswersShape]
+    identity: dict[str, str]
+    missing: str = ""
+
+
+class PairedShape(Strict, frozen=True):
+    """Temperature-0 pairs of one shard."""
+
+    target: str
+    depth: Count
+    pairs: Count
+    mismatches: Count
+    first: dict[str, Any]
 
 
 class PredicateShape(Strict, frozen=True):
     """Everything a receipt claims."""
 
-    kind: str
+    kind: Literal["qualify"]
     profile: str
-    assurance: str
+    assurance: Literal["self-attested"]
     tool: dict[str, str]
     run: dict[str, str]
     plan: dict[str, Any]
-    plan_sha256: str
+    plan_sha256: Sha256
     seed: SeedShape
-    sampler: dict[str, Any]
+    sampler: SamplerShape
     environment: dict[str, Any]
-    kernels: dict[str, Any]
+    kernels: KernelsShape
     cells: list[CellShape]
-    strays: list[dict[str, Any]]
-    breaches: dict[str, int]
-    paired: list[dict[str, Any]]
+    strays: list[StrayShape]
+    breaches: dict[str, Count]
+    paired: list[PairedShape]
     tests: list[dict[str, Any]]
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]
@@ -92,7 +159,7 @@ class StatementShape(Strict, frozen=True):
 
     type_: str = msgspec.field(name="_type")
     predicate_type: str
-    subject: list[SubjectShape]
+    subject: Annotated[list[SubjectShape], msgspec.Meta(min_length=1)]
     predicate: PredicateShape
 
 
@@ -149,8 +216,13 @@ def build(
 def write(statement: dict[str, Any], folder: Path) -> Path:
     """Write a receipt into a folder under its own name. Never overwrites; leaves no partial file."""
     content = canonical.encode(statement)
-    moment = statement["predicate"]["run"]["startedUtc"].replace("-", "").replace(":", "")
+    moment = stamp(statement["predicate"]["run"]["startedUtc"])
     return write_once(folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content)
+
+
+def stamp(moment: str) -> str:
+    """A UTC moment as it stands in a file name."""
+    return moment.replace("-", "").replace(":", "")
 
 
 def write_once(path: Path, content: bytes) -> Path:

@@ -48,6 +48,8 @@ def claim_counter(store: Store, wanted: int | None) -> tuple[int, str]:
         _mark(store, wanted)
         return wanted, "given"
     counter = highest(store) + 1
+    if counter > LARGEST:
+        raise CampaignError(f"counter {counter} is beyond {LARGEST}, the largest; give a free one with --counter")
     while not _mark(store, counter):
         counter += 1
     return counter, "next"
@@ -73,8 +75,8 @@ def highest(store: Store) -> int:
 def _mark(store: Store, counter: int) -> bool:
     """Leave a start mark; False if this counter was started before."""
     started = store.home / "started"
+    started.mkdir(parents=True, exist_ok=True)
     try:
-        started.mkdir(parents=True, exist_ok=True)
         (started / f"{counter:06d}").touch(exist_ok=False)
     except FileExistsError:
         return False

@@ -41,7 +41,7 @@ def rows() -> list[Row]:
     for path in sorted((root / "receipts" / "evidence").glob("*/*.json")):
         _, statement = read(path)
         predicate, subjects = statement["predicate"], statement["subject"]
-        stale = sum(provenance.digest_in(s["name"], root) != s["digest"]["sha256"] for s in subjects)
+        stale = len(provenance.stale(subjects, root))
         where = predicate["kernels"]["identity"].get("gpu", "no GPU")
         page = root / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
         found.append(
@@ -52,7 +52,7 @@ def rows() -> list[Row]:
                 started=predicate["run"]["startedUtc"],
                 judged=f"{predicate['sampler']['name']} {predicate['sampler']['version']}, {where}",
                 verdict=predicate["verdict"],
-                state=f"stale: {stale} of {len(subjects)} sources differ" if stale else "current",
+                state=f"stale: {stale} sources differ" if stale else "current",
             )
         )
     return found

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness import canonical
-from pp3.harness.campaign import Campaign, of_plan, plan_sha256
+from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, pair_shards, plan_sha256
 from pp3.harness.cells import Event
 from pp3.harness.errors import PP3Error, VerificationError
 from pp3.harness.evidence import provenance
-from pp3.harness.evidence.receipt import NON_CLAIMS, check_shape
-from pp3.harness.seeds import Seed
+from pp3.harness.evidence.receipt import NON_CLAIMS, check_shape, stamp
+from pp3.harness.seeds import RULE, Seed
 from pp3.harness.tally import BREACHES
 from pp3.harness.verdict import Judgement, all_cells, conclude
 
@@ -87,15 +87,19 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
         raise VerificationError(f"name: the bytes hash to {digest}, the name says {path.stem.rpartition('-')[2]}")
     yield ok("name", f"sha256 {digest}")
     _at("shape", check_shape, statement)
-    yield ok("shape", "in-toto statement, urn:pp3:receipt:v1")
     predicate = statement["predicate"]
+    if predicate["seed"]["rule"] != RULE:
+        raise VerificationError(f"shape: the seed rule must read {RULE!r}")
+    if not path.name.startswith(f"{stamp(predicate['run'].get('startedUtc', ''))}-"):
+        raise VerificationError(
+            f"shape: started {predicate['run'].get('startedUtc')!r}, the name says {path.name[:16]}"
+        )
+    yield ok("shape", "in-toto statement, urn:pp3:receipt:v1")
     campaign = _plan(predicate)
     yield ok("plan", f"digest and seed of counter {predicate['seed']['counter']} recomputed")
-    for target, claimed in zip(campaign.targets, predicate["plan"]["targets"], strict=True):
-        if target.digest() != claimed["lawSha256"]:
-            raise VerificationError(f"laws: {target.name} is {claimed['lawSha256']} there and {target.digest()} here")
+    _at("laws", _laws, campaign, predicate)
     yield ok("laws", f"{len(campaign.targets)} targets rebuilt from their names and definitions")
-    counts = _counts(campaign, predicate)
+    counts = _at(COUNTS, _counts, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, predicate)
     _compare("test", [test.plain() for test in judgement.tests], predicate["tests"])
@@ -116,9 +120,7 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
     if source is None:
         yield Step(name="sources", outcome="skip", detail="no --source tree given")
         return
-    stale = [
-        s["name"] for s in statement["subject"] if provenance.digest_in(s["name"], source) != s["digest"].get("sha256")
-    ]
+    stale = provenance.stale(statement["subject"], source)
     total = len(statement["subject"])
     yield ok("sources", f"{len(stale)} of {total} differ: {stale[0]}" if stale else f"all {total} equal the tree")
 
@@ -128,8 +130,9 @@ def _at(step: str, function: Any, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except PP3Error as error:
-        raise VerificationError(f"{step}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        said = str(error)
+        raise VerificationError(said if said.startswith(f"{step}: ") else f"{step}: {said}") from None
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise VerificationError(f"{step}: {type(error).__name__}: {error}") from None
 
 
@@ -139,7 +142,7 @@ def _plan(predicate: dict[str, Any]) -> Campaign:
         raise VerificationError(f"plan: hashes to {canonical.sha256(predicate['plan'])}, not {predicate['planSha256']}")
     names = [target["name"] for target in predicate["plan"]["targets"]]
     laws = {target.name: target.digest() for target in campaign.targets}
-    claimed = {target["name"]: target["lawSha256"] for target in predicate["plan"]["targets"]}
+    claimed = {target["name"]: target.get("lawSha256") for target in predicate["plan"]["targets"]}
     if laws == claimed and plan_sha256(campaign) != predicate["planSha256"]:
         raise VerificationError(f"plan: its values rebuild to another plan for {', '.join(names)}")
     seed = _at("plan", Seed.of, predicate["planSha256"], predicate["seed"]["counter"])
@@ -148,6 +151,14 @@ def _plan(predicate: dict[str, Any]) -> Campaign:
             f"plan: the seed of this plan and counter is {seed.value.hex()}, not {predicate['seed']['sha256']}"
         )
     return campaign
+
+
+def _laws(campaign: Campaign, predicate: dict[str, Any]) -> None:
+    """Every law is ours by digest, within what the sampler declares."""
+    for target, claimed in zip(campaign.targets, predicate["plan"]["targets"], strict=True):
+        if target.digest() != claimed.get("lawSha256"):
+            raise VerificationError(f"laws: {target.name} is {claimed.get('lawSha256')} there, {target.digest()} here")
+    check_sampler(campaign, our_limits())
 
 
 def _counts(campaign: Campaign, predicate: dict[str, Any]) -> dict[tuple[str, int], list[int]]:
@@ -166,10 +177,18 @@ def _counts(campaign: Campaign, predicate: dict[str, Any]) -> dict[tuple[str, in
             raise VerificationError(f"{COUNTS}: {key[0]} at batch {key[1]} needs {length} counts of 0 or more")
     if set(predicate["breaches"]) != set(BREACHES):
         raise VerificationError(f"{COUNTS}: breaches must name {', '.join(BREACHES)}")
+    atoms = {cell.id: set(cell.atoms.tolist()) for cell in cells}
     strays: dict[tuple[str, int], int] = {}
     for stray in predicate["strays"]:
-        key = _at(COUNTS, lambda row: (row["cell"], row["batch"]), stray)
-        strays[key] = strays.get(key, 0) + _at(COUNTS, int, stray.get("count"))
+        key = (stray["cell"], stray["batch"])
+        if key not in found or stray["outcome"] in atoms[stray["cell"]]:
+            raise VerificationError(f"{COUNTS}: stray {stray['outcome']} of {key[0]} at batch {key[1]} is none")
+        strays[key] = strays.get(key, 0) + stray["count"]
+    shards = [(target.name, depth, pairs) for target, depth, pairs in pair_shards(campaign)]
+    if [(row["target"], row["depth"], row["pairs"]) for row in predicate["paired"]] != shards:
+        raise VerificationError(f"{COUNTS}: the paired shards are not those of {campaign.spec.paired} pairs")
+    if any(row["passed"] > row["total"] for row in predicate["kernels"]["conform"]):
+        raise VerificationError(f"{COUNTS}: more known answers passed than there are")
     for key, counts in found.items():
         if counts[-1] != strays.get(key, 0):
             raise VerificationError(
@@ -241,7 +260,7 @@ def _compare(what: str, mine: list[dict[str, Any]], said: list[dict[str, Any]]) 
 def _equal(mine: Any, said: Any) -> bool:
     """Equal, or two numbers written to six digits that are equal within their last."""
     if mine == said:
-        return True
+        return type(mine) is type(said)
     try:
         one, other = float(mine), float(said)
     except (TypeError, ValueError):
