@@ -1,4 +1,8 @@
-"""A survey: every bridge over one target's tables, stored so that it can be judged again without the device."""
+"""A survey: every bridge over one target's tables, stored so that it can be judged again without the device.
+
+The emitted law is exact for any tickets, and some policies never read some of them: so the tables are compared with the
+reference's allocation as well.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +11,7 @@ import numpy as np
 
 from pp3.harness.bridge import DEPTHS, Bridge, Drawn, Table, bridge
 from pp3.harness.errors import VerificationError
+from pp3.kernels.reference import allocate
 from pp3.targets import Target
 
 
@@ -19,17 +24,19 @@ class Survey:
     ids: list[list[int]]  # [rows, 32] as the device emitted them
     tickets: list[list[int]]
     drawn: list[list[tuple[int, int]]] | None  # token and count of draw values, where they were enumerated
+    differing: int  # entries of ids and tickets that are not the reference's
     bridges: tuple[Bridge, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every bridge stands."""
-        return all(crossed.ok for crossed in self.bridges)
+        """Whether the tables are the reference's and every bridge stands."""
+        return self.differing == 0 and all(crossed.ok for crossed in self.bridges)
 
     def plain(self) -> dict[str, Any]:
         """Receipt form, with the integers that `rejudge` needs."""
         return {
             "bridges": [crossed.plain() for crossed in self.bridges],
+            "differing": self.differing,
             "drawn": None if self.drawn is None else [[list(pair) for pair in row] for row in self.drawn],
             "ids": self.ids,
             "lawSha256": self.law_sha256,
@@ -44,17 +51,20 @@ def survey(target: Target, ids: Table, tickets: Table, drawn: Drawn | None = Non
 
     A round stops at its first invalidated draft: so none, the first, the second and so on are all the patterns.
     """
+    bridges = tuple(
+        bridge(target, ids, tickets, depth, [j == at for j in range(depth)], drawn)
+        for depth in DEPTHS
+        for at in range(-1, depth)
+    )
+    ids, tickets, right = np.asarray(ids), np.asarray(tickets), allocate(target.draft_logits)
     return Survey(
         target=target.name,
         law_sha256=target.digest(),
-        ids=np.asarray(ids).tolist(),
-        tickets=np.asarray(tickets).tolist(),
+        ids=ids.tolist(),
+        tickets=tickets.tolist(),
         drawn=None if drawn is None else [sorted(row.items()) for row in drawn],
-        bridges=tuple(
-            bridge(target, ids, tickets, depth, [j == at for j in range(depth)], drawn)
-            for depth in DEPTHS
-            for at in range(-1, depth)
-        ),
+        differing=int((ids != right.ids).sum() + (tickets != right.tickets).sum()),
+        bridges=bridges,
     )
 
 

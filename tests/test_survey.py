@@ -80,6 +80,18 @@ def test_a_failing_survey_is_judged_to_fail() -> None:
     assert rejudge(canonical.decode(canonical.encode(found.plain())), target) == found
 
 
+def test_a_ticket_moved_where_no_law_shows_it() -> None:
+    """The emitted law of disjoint rejects every draft, so only the comparison with the reference tells."""
+    target = build_policy("disjoint")
+    ids, tickets = tables(target)
+    wrong = tickets.copy()
+    held = np.flatnonzero(wrong[2] > 1)[:2]
+    wrong[2, held] += np.array([1, -1], np.int32)
+    found = survey(target, ids, wrong)
+    assert all(crossed.ok for crossed in found.bridges)
+    assert (found.differing, found.ok) == (2, False)
+
+
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of every value that is no container."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

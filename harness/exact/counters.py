@@ -1,0 +1,127 @@
+"""The ledger of random words: which (key, counter, word) a campaign consumes, and that none is consumed twice.
+
+The reference is run with its random source recorded; the kernels consume the same words, since their outputs are the
+same bits. Words: a proposal reads word 0; a judged draft word 0; an emitted token words 1 and 2.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from pp3.harness.campaign import of_document
+from pp3.harness.exact.enumeration import Enumeration, Values
+from pp3.harness.run import sampled_batch
+from pp3.harness.samplers.contract import WANTED, Batch
+from pp3.harness.samplers.reference import ReferenceSampler
+from pp3.harness.seeds import Seed
+from pp3.kernels import addressing, reference
+from pp3.kernels.addressing import U32, U64, Purpose, request_key
+
+CLAIM = "no (key, counter, word) is consumed twice in a campaign, none at temperature 0, and a million near keys differ"
+REQUESTS = 2000  # of each target and depth
+NEAR = 1_000_000
+SEED = Seed(b"pp3 ledger of counters, 32 bytes")
+Block = tuple[U64, U64, U64]
+
+
+def expect() -> Values:
+    """Every consumed address distinct; the same numbers whoever counts them."""
+    consumed, _ = ledger()
+    return {"consumed": [consumed], "distinct": [consumed], "greedy": [0], "near-keys": [NEAR, NEAR]}
+
+
+def observe() -> Enumeration:
+    """Record a campaign's blocks and count the distinct ones."""
+    consumed, distinct = ledger()
+    values: Values = {
+        "consumed": [consumed],
+        "distinct": [distinct],
+        "greedy": [greedy_blocks()],
+        "near-keys": [NEAR, len({*near_keys()})],
+    }
+    return Enumeration(id="counters", claim=CLAIM, compared=consumed + NEAR, values=values)
+
+
+def ledger() -> tuple[int, int]:
+    """Words consumed by REQUESTS requests of every target and depth, and how many of them are distinct.
+
+    A block that is read more than once in one role counts once a request: the verifier computes a block's words for
+    rows that do not need them, and only what decides is consumed.
+    """
+    rows = []
+    first = 0
+    for target in of_document({}, "default").targets:
+        for depth in (4, 5):
+            batch = sampled_batch(target, depth, 4, SEED, first, first + REQUESTS)
+            first += REQUESTS
+            rows.append(_consumed(batch))
+    whole = np.concatenate(rows)
+    return len(whole), len(np.unique(whole, axis=0))
+
+
+def _consumed(batch: Batch) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
+    """Rows (key, round, position, word) that decide something in a batch of sampled requests."""
+    emission = ReferenceSampler().run(batch)
+    n, depth = len(batch), batch.depth
+    kept = emission.num_sampled - 1
+    void = np.concatenate([batch.given == -1, np.zeros((n, 1), np.bool_)], axis=1)
+    parts = []
+    for purpose, word, uses in (
+        (Purpose.PROPOSAL, 0, [np.ones(n, np.bool_)] * depth),
+        (Purpose.VERIFY, 0, [(kept >= j) & ~void[:, j] for j in range(depth)]),
+        (Purpose.VERIFY, 1, [kept == j for j in range(depth + 1)]),
+        (Purpose.VERIFY, 2, [kept == j for j in range(depth + 1)]),
+    ):
+        keys = batch.keys(purpose)
+        for j, used in enumerate(uses):
+            position = batch.positions + np.uint64(j)
+            fields = (keys, batch.rounds, position, np.full(n, word, np.uint64))
+            parts.append(np.stack(fields, axis=1)[used])
+    return np.concatenate(parts)
+
+
+def greedy_blocks() -> int:
+    """Blocks that the reference computes for a batch at temperature 0, as recorded at its random source."""
+    target = of_document({}, "default").targets[0]
+    batch = Batch(
+        target=target,
+        depth=4,
+        seed=SEED,
+        requests=np.arange(64),
+        sampled=np.zeros(64, np.bool_),
+        given=np.full((64, 4), WANTED, np.int32),
+        rows_per_launch=4,
+    )
+    with recorded() as blocks:
+        emission = ReferenceSampler().run(batch)
+    assert (emission.status == reference.OK).all()
+    return sum(len(keys) for keys, _, _ in blocks)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Block]]:
+    """Record every call of the reference's random source."""
+    blocks: list[Block] = []
+    words = addressing.words
+
+    def recording(keys: U64, rounds: U64, positions: U64) -> U32:
+        blocks.append((keys, rounds, positions))
+        return words(keys, rounds, positions)
+
+    addressing.words = recording
+    try:
+        yield blocks
+    finally:
+        addressing.words = words
+
+
+def near_keys() -> Iterator[int]:
+    """Keys of neighbouring slots, generations, sessions and seeds, with the extremes of each."""
+    seeds = (0, 1, -1, (1 << 63) - 1, -(1 << 63))
+    for number in range(NEAR // 20):
+        session = (number % 50).to_bytes(16, "little")
+        for slot in (number % 2 * 2, number % 2 * 2 + 1):
+            for seed in seeds:
+                for purpose in Purpose:
+                    yield request_key(session, slot, number // 100, seed + (number // 2 % 25) * (seed == 1), purpose)
