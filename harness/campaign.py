@@ -180,7 +180,7 @@ def _check(spec: CampaignSpec, where: str) -> None:
     need(bool(spec.targets), "targets", spec.targets, "at least one name")
     for name in (spec.name, *spec.targets, *(definition.name for definition in spec.target)):
         need(NAME.fullmatch(name) is not None, "name", name, "1 to 64 letters, digits, dots, dashes or underscores")
-    need(0 < spec.alpha < 1, "alpha", spec.alpha, "between 0 and 1, exclusive")
+    need(1e-30 <= spec.alpha < 1, "alpha", spec.alpha, "at least 1e-30 and below 1")
     need(spec.alpha < spec.power < 1, "power", spec.power, f"between alpha ({spec.alpha}) and 1, exclusive")
     need(20 <= spec.pool <= 10**9, "pool", spec.pool, "at least 20, or the tail of G is off (study of the battery)")
     for key, values, allowed in (

@@ -58,13 +58,14 @@ def run(sampler: Sampler, target: Target, depth: int, seed: Seed, first_request:
     alone = _host(sampler.run(_without_carrier(point)))
     tally = PairTally(pairs=len(greedy))
     tokens, lengths = mixed[0][greedy], mixed[1][greedy]
+    differ = np.zeros(len(greedy), np.bool_)
     for path, got_tokens, got_lengths in (
         ("mixed against point-mass", alone[0], alone[1]),
         ("mixed against the argmax walk", expected_tokens[greedy], expected_lengths[greedy]),
     ):
         live = np.arange(depth + 1) < np.maximum(lengths, got_lengths)[:, None]
         wrong = (lengths != got_lengths) | ((tokens != got_tokens) & live).any(axis=1)
-        tally.mismatches += int(wrong.sum())
+        differ |= wrong
         if wrong.any() and not tally.first:
             at = int(np.flatnonzero(wrong)[0])
             tally.first = {
@@ -74,6 +75,7 @@ def run(sampler: Sampler, target: Target, depth: int, seed: Seed, first_request:
                 "path": path,
                 "request": int(batch.requests[greedy[at]]),
             }
+    tally.mismatches = int(differ.sum())
     return tally
 
 

@@ -61,7 +61,7 @@ class Tally:
         illegal = echo = unreachable = 0
         for j in range(depth + 1):
             before = drafts[:, j - 1] if j else start
-            context = context_of[xp.where(before > 0, before, 0)] if j else start
+            context = context_of[xp.where((before > 0) & (before < vocab), before, 0)] if j else start
             token = tokens[:, j]
             reached = kept >= j
             inside = (token >= 0) & (token < vocab)
@@ -76,9 +76,10 @@ class Tally:
             replaced = counts & (kept == j) & ~void[:, j]
             unreachable += self._count(replaced, index[kinds[Event.RESIDUAL], j][context], token)
             drawn = proposed[:, j - 1] if j else start
-            context = context_of[xp.where(drawn > 0, drawn, 0)] if j else start
+            context = context_of[xp.where((drawn > 0) & (drawn < vocab), drawn, 0)] if j else start
             inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
-            illegal += int((good & ~inside).sum())
+            judged = (drafts[:, j] >= INVALIDATED) & (drafts[:, j] < vocab)
+            illegal += int((good & ~(inside & judged)).sum())
             unreachable += self._count(good & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
         pattern = put(pattern_of(self.target, batch.requests))
         unreachable += self._count(counted, put(self.length_index)[pattern], xp.where(counted, kept, 0))

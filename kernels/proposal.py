@@ -210,17 +210,25 @@ def propose(
     if logits.ndim != 2 or logits.dtype not in DTYPES:
         raise ValueError(f"logits are {tuple(logits.shape)} {logits.dtype}; want [batch, vocab] in BF16, FP16 or FP32")
     batch, vocab = logits.shape
-    check_proposal(vocab, tau)
-    per_request = {"sampled": (sampled, torch.int32)}
-    per_request |= {n: (t, torch.int64) for n, t in (("keys", keys), ("rounds", rounds), ("positions", positions))}
-    for name, (tensor, dtype) in per_request.items():
-        if tensor.shape != (batch,) or tensor.dtype != dtype or not tensor.is_contiguous():
-            raise ValueError(f"{name} is {tuple(tensor.shape)} {tensor.dtype}; want contiguous [{batch}] {dtype}")
+    tau = check_proposal(vocab, tau)
     if out is None:
         out = empty_drafts(batch, 1, logits.device)
-    depth = out.token.shape[1]
-    if len(out.token) != batch or not 0 <= column < depth:
-        raise ValueError(f"column {column} of a {tuple(out.token.shape)} round cannot hold {batch} rows")
+    depth = out.token.shape[-1]
+    expected: dict[str, tuple[torch.Tensor, tuple[int, ...], torch.dtype]] = {
+        "sampled": (sampled, (batch,), torch.int32),
+        "keys": (keys, (batch,), torch.int64),
+        "rounds": (rounds, (batch,), torch.int64),
+        "positions": (positions, (batch,), torch.int64),
+        "out.status": (out.status, (batch,), torch.int32),
+        "out.token": (out.token, (batch, depth), torch.int32),
+        "out.ids": (out.ids, (batch, depth, SUPPORT), torch.int32),
+        "out.tickets": (out.tickets, (batch, depth, SUPPORT), torch.int32),
+    }
+    for name, (tensor, shape, dtype) in expected.items():
+        if tensor.shape != shape or tensor.dtype != dtype or not tensor.is_contiguous():
+            raise ValueError(f"{name} is {tuple(tensor.shape)} {tensor.dtype}; want contiguous {list(shape)} {dtype}")
+    if not 0 <= column < depth:
+        raise ValueError(f"column {column} is outside the {depth} columns of out")
     if batch == 0:
         return out
     tiles = triton.cdiv(vocab, TILE)

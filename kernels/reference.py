@@ -85,7 +85,8 @@ def propose_rows(
 ) -> Proposal:
     """`propose` for requests [n] that draw from rows [n] of already allocated supports."""
     failed = supports.failed[row]
-    drawn = sampled & ~failed & (np.float32(tau) > 0)
+    tau = check_proposal(MIN_VOCAB, tau)
+    drawn = sampled & ~failed & (tau > 0)
     ids = np.where(drawn[:, None], supports.ids[row], np.arange(SUPPORT, dtype=np.int32))
     tickets = np.where(drawn[:, None], supports.tickets[row], np.int32(0))
     token = np.where(failed, np.int32(-1), supports.first[row])
@@ -99,13 +100,13 @@ def propose_rows(
 
 def allocate(logits: F32, tau: float = TAU) -> Supports:
     """The support and tickets of each row of logits [rows, V]: semantics 2, steps 1, 2 and 4 to 9."""
-    check_proposal(logits.shape[-1], tau)
+    tau = check_proposal(logits.shape[-1], tau)
     rows = len(logits)
     nan, with_inf = np.isnan(logits).any(axis=1), np.isposinf(logits).any(axis=1)
     failed: Mask = np.logical_or.reduce([nan, with_inf, np.isneginf(logits).all(axis=1)])
     order = np.argsort(-np.where(failed[:, None], np.float32(0), logits), axis=1, kind="stable")[:, :SUPPORT]
     value = np.take_along_axis(np.where(failed[:, None], np.float32(0), logits), order, axis=1)
-    scale = np.float32(tau) if np.float32(tau) > 0 else np.float32(1)
+    scale = np.float32(tau or 1)
     with np.errstate(over="ignore", under="ignore"):
         y = (value - value[:, :1]) / scale
         e = np.exp(y.astype(np.float64)).astype(np.float32).astype(np.float64)
@@ -121,12 +122,15 @@ def allocate(logits: F32, tau: float = TAU) -> Supports:
     )
 
 
-def check_proposal(vocab: int, tau: float) -> None:
-    """Raise ValueError unless the proposal is defined for this vocabulary and tau."""
+def check_proposal(vocab: int, tau: float) -> float:
+    """tau as the FP32 value it is used as. ValueError unless the proposal is defined for this vocabulary and tau."""
     if not MIN_VOCAB <= vocab <= MAX_VOCAB:
         raise ValueError(f"vocabulary {vocab} is outside [{MIN_VOCAB}, {MAX_VOCAB}], what this proposal declares")
-    if not (np.isfinite(tau) and tau >= 0):
-        raise ValueError(f"tau {tau!r} must be finite and >= 0")
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.float32(tau)
+    if not (np.isfinite(single) and single >= 0):
+        raise ValueError(f"tau {tau!r} must be >= 0 and finite in FP32")
+    return float(single)
 
 
 def seal(round_of: Proposal) -> Proposal:
@@ -195,7 +199,6 @@ def verify_rows(
         support, tickets = draft_ids[:, :, None], np.full((n, depth, 1), ONE, np.int32)
     vocab = rows.quanta.shape[1]
     failed = ~rows.valid[row].all(axis=1) | ((draft_ids < -1) | (draft_ids >= vocab)).any(axis=1)
-    judged = np.zeros((n, 4), np.uint32)
     alive = ~failed
     emit_at = np.full(n, depth)
     rejected = np.zeros(n, np.bool_)
@@ -204,13 +207,17 @@ def verify_rows(
         invalidated = alive & (draft == -1)
         emit_at[invalidated] = j
         alive = alive & ~invalidated
-        judged = addressing.words(keys, rounds, positions + np.uint64(j))
-        mass = np.where(support[:, j] == draft[:, None], tickets[:, j], 0).sum(axis=1, dtype=np.int64)
-        quanta = rows.quanta[row[:, j], np.clip(draft, 0, vocab - 1)]
-        undrawable = alive & sampled & (mass == 0)
-        failed, alive = failed | undrawable, alive & ~undrawable
-        keep = judged[:, 0].astype(np.int64) * mass < quanta << 8
-        keep = np.where(sampled, keep, draft == rows.argmax[row[:, j]])
+        keep = draft == rows.argmax[row[:, j]]
+        judged = np.flatnonzero(alive & sampled)  # temperature 0 reads no words
+        if len(judged):
+            mass = np.where(support[judged, j] == draft[judged, None], tickets[judged, j], 0).sum(
+                axis=1, dtype=np.int64
+            )
+            quanta = rows.quanta[row[judged, j], draft[judged]]
+            w0 = addressing.words(keys[judged], rounds[judged], positions[judged] + np.uint64(j))[:, 0]
+            keep[judged] = w0.astype(np.int64) * mass < quanta << 8
+            failed[judged[mass == 0]] = True
+            alive = alive & ~failed
         rejected |= alive & ~keep
         emit_at[alive & ~keep] = j
         alive = alive & keep

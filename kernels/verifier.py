@@ -179,7 +179,8 @@ def _walk_and_emit(
         if tl.max(judged.to(tl.int32), 0) != 0:
             ids, tickets = _support(support_ptr, tickets_ptr, draft, request * depth + j, k, judged, carrier, K)
             mass = tl.sum(tl.where(ids == draft[:, None], tickets, 0), 1)
-            prob = tl.load(row_ptr + j * row_stride + draft.to(tl.int64) * column_stride, mask=judged, other=0.0)
+            at = (tl.zeros_like(request) + j) * row_stride + draft.to(tl.int64) * column_stride
+            prob = tl.load(row_ptr + at, mask=judged, other=0.0)
             w0, _w1, _w2, _w3 = philox.words(key, round_number, base + j)
             keep = tl.where(sampled, w0.to(tl.int64) * mass < (_quanta(prob) << 8), keep)
             failed = failed | (judged & (mass == 0))
@@ -193,11 +194,11 @@ def _walk_and_emit(
     drawing = live & sampled & (failed == 0)
     if tl.max(drawing.to(tl.int32), 0) != 0:
         row_ptr += emit_at * row_stride
-        at = request * depth + tl.minimum(emit_at, depth - 1)
+        last = request * depth + tl.minimum(emit_at, depth - 1)
         rejected = rejected & drawing
         left = tl.load(mass_ptr + line[:, None] * tiles + t, mask=drawing[:, None] & (t < tiles), other=0)
-        stopped = tl.load(draft_ptr + at, mask=rejected, other=-1)
-        support, owned = _support(support_ptr, tickets_ptr, stopped, at, k, rejected, carrier, K)
+        stopped = tl.load(draft_ptr + last, mask=rejected, other=-1)
+        support, owned = _support(support_ptr, tickets_ptr, stopped, last, k, rejected, carrier, K)
         share = _share(row_ptr, column_stride, support, owned)
         rejected = rejected & (tl.sum(share, 1) != tl.sum(left, 1))  # an empty residual: the full target in its place
         share = tl.where(rejected[:, None], share, 0)
@@ -213,7 +214,7 @@ def _walk_and_emit(
         if tl.max(rejected.to(tl.int32), 0) != 0:
             for c in range(0, K, CHUNK):
                 lanes = c + tl.arange(0, CHUNK)[None, :]
-                some, tickets = _support(support_ptr, tickets_ptr, stopped, at, lanes, rejected, carrier, K)
+                some, tickets = _support(support_ptr, tickets_ptr, stopped, last, lanes, rejected, carrier, K)
                 lack = _share(row_ptr, column_stride, some, tickets)
                 weight -= tl.sum(tl.where(here[:, :, None] == some[:, None, :], lack[:, None, :], 0), 2)
         running = before[:, None] + tl.cumsum(weight, 1)
@@ -222,8 +223,8 @@ def _walk_and_emit(
 
     column = tl.arange(0, COLUMNS)[None, :]
     drafts = tl.load(draft_ptr + request[:, None] * depth + column, mask=live[:, None] & (column < depth), other=-1)
-    last = emit_at[:, None]
-    out = tl.where(column < last, drafts, tl.where(column == last, token[:, None], -1))
+    end = emit_at[:, None]
+    out = tl.where(column < end, drafts, tl.where(column == end, token[:, None], -1))
     out = tl.where(failed[:, None], -1, out)
     tl.store(tokens_ptr + request[:, None] * (depth + 1) + column, out, mask=live[:, None] & (column <= depth))
     tl.store(num_sampled_ptr + request, tl.where(failed, 0, emit_at + 1).to(tl.int32), mask=live)
@@ -253,6 +254,8 @@ def verify(
         raise ValueError(f"target_probs are {shape} {target_probs.dtype}; want [batch, depth + 1, vocab] FP32")
     batch, columns, vocab = target_probs.shape
     depth = columns - 1
+    if depth < 1:
+        raise ValueError(f"target_probs have {columns} rows a request; want depth + 1, depth 1 or more")
     if not 1 <= vocab <= MAX_VOCAB:
         raise ValueError(f"vocabulary {vocab} is outside [1, {MAX_VOCAB}], what this verifier declares")
     if (support is None) != (tickets is None):
@@ -264,6 +267,10 @@ def verify(
         "rounds": (rounds, (batch,), torch.int64),
         "positions": (positions, (batch,), torch.int64),
     }
+    if out is not None:
+        expected["out.status"] = (out.status, (batch,), torch.int32)
+        expected["out.tokens"] = (out.tokens, (batch, columns), torch.int32)
+        expected["out.num_sampled"] = (out.num_sampled, (batch,), torch.int32)
     if support is not None and tickets is not None:
         expected["support"] = (support, (batch, depth, SUPPORT), torch.int32)
         expected["tickets"] = (tickets, (batch, depth, SUPPORT), torch.int32)

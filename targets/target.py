@@ -36,6 +36,8 @@ class Target:
                 )
         if self.draft_logits.shape != (rows, vocab):
             raise ValueError(f"target {self.name}: draft_logits are {self.draft_logits.shape}, weights {(rows, vocab)}")
+        if not np.isfinite(self.draft_logits.max(axis=1)).all():  # NaN, +inf, or nothing above -inf
+            raise ValueError(f"target {self.name}: a row of draft_logits has NaN, +inf or no finite value")
         low = (self.draft_logits.view(np.uint32) & 0xFFFF) != 0
         if low.any():
             raise ValueError(

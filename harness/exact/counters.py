@@ -4,6 +4,7 @@ The reference is run with its random source recorded; the kernels consume the sa
 same bits. Words: a proposal reads word 0; a judged draft word 0; an emitted token words 1 and 2.
 """
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,6 +23,7 @@ CLAIM = "no (key, counter, word) is consumed twice in a campaign, none at temper
 REQUESTS = 2000  # of each target and depth
 NEAR = 1_000_000
 SEED = Seed(b"pp3 ledger of counters, 32 bytes")
+SEED_EXTREMES = ((0, 1), (-1, -1), ((1 << 63) - 1, -1), (-(1 << 63), 1), (1 << 32, 1))
 Block = tuple[U64, U64, U64]
 
 
@@ -117,11 +119,8 @@ def recorded() -> Iterator[list[Block]]:
 
 
 def near_keys() -> Iterator[int]:
-    """Keys of neighbouring slots, generations, sessions and seeds, with the extremes of each."""
-    seeds = (0, 1, -1, (1 << 63) - 1, -(1 << 63))
-    for number in range(NEAR // 20):
-        session = (number % 50).to_bytes(16, "little")
-        for slot in (number % 2 * 2, number % 2 * 2 + 1):
-            for seed in seeds:
-                for purpose in Purpose:
-                    yield request_key(session, slot, number // 100, seed + (number // 2 % 25) * (seed == 1), purpose)
+    """Keys of neighbouring sessions, slots, generations and seeds, with the extremes of each: a million."""
+    near = [extreme + step for extreme, sign in SEED_EXTREMES for step in range(0, 50 * sign, sign)]
+    for session, slot, generation in itertools.product(range(10), range(4), range(50)):
+        for seed, purpose in itertools.product(near, Purpose):
+            yield request_key(session.to_bytes(16, "little"), slot, (generation - 25) % (1 << 32), seed, purpose)

@@ -148,7 +148,7 @@ class _Buffers:
 
     def emission(self) -> Emission:
         return Emission(
-            status=torch.maximum(self["status"], self["proposal_status"]),
+            status=torch.where(self["proposal_status"] != reference.OK, self["proposal_status"], self["status"]),
             tokens=self["tokens"],
             num_sampled=self["num_sampled"],
             proposed=self["proposed"],

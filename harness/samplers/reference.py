@@ -57,7 +57,7 @@ class ReferenceSampler:
             batch.positions,
         )
         return Emission(
-            status=np.maximum(verified.status, proposal.status[:, 0]),
+            status=np.where(proposal.status[:, 0] != reference.OK, proposal.status[:, 0], verified.status),
             tokens=verified.tokens,
             num_sampled=verified.num_sampled,
             proposed=proposal.token,
