@@ -13,6 +13,7 @@ from pp3 import __version__
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 
 PATH = click.Path(path_type=Path)
+OUT = "New or empty folder for receipt and page. Default: the checkout's runs folders."
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -26,9 +27,7 @@ def commands() -> None:
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
-@click.option(
-    "--out", type=PATH, help="New or empty folder for receipt and page. Default: the checkout's runs folders."
-)
+@click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def qualify(**options: Any) -> int:
@@ -36,6 +35,17 @@ def qualify(**options: Any) -> int:
     from pp3.harness.qualify import run_command
 
     return run_command(**options)
+
+
+@commands.command()
+@click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--out", type=PATH, help=OUT)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def exhaustive(device: str, out: Path | None, as_json: bool) -> int:
+    """Enumerate what is a finite integer function: draws, edges, the decision tree, the exponential, counters."""
+    from pp3.harness.exact.command import run_command
+
+    return run_command(device, out, as_json)
 
 
 @commands.command()

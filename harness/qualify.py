@@ -58,9 +58,9 @@ def run_command(
     statement = receipt.build(chosen, seed, number, how, started, measured, judgement)
     written = receipt.write(statement, folders.receipts)
     try:
-        page = _page(statement, written, folders.reports)
+        page = page_of(statement, written, folders.reports)
     except OSError:
-        click.echo(f"pp3: the receipt is whole: {_shown(written)}; only its page is not", err=True)
+        click.echo(f"pp3: the receipt is whole: {shown(written)}; only its page is not", err=True)
         raise
     seconds = time.perf_counter() - clock
     if as_json:
@@ -84,9 +84,9 @@ def run_command(
         family = ", ".join(f"{row['target']} {float(row['pearsonP']):.3g}" for row in judgement.seed_family)
         click.echo(f"would see      total variation of {seen} (weakest check of each)")
         click.echo(f"seed family    Pearson p: {family} (against {SEED_FAMILY_ALPHA:g} each; decides nothing)")
-        click.echo(f"receipt        {_shown(written)}")
-        click.echo(f"page           {_shown(page) if page else 'not written: pip install pp3[report]'}")
-        click.echo(f"check it with  pp3 verify {_shown(written)}")
+        click.echo(f"receipt        {shown(written)}")
+        click.echo(f"page           {shown(page) if page else 'not written: pip install pp3[report]'}")
+        click.echo(f"check it with  pp3 verify {shown(written)}")
         click.echo(f"took           {seconds:.1f} s, counter {number}")
     return CODES[judgement.verdict]
 
@@ -101,12 +101,12 @@ def choose_device(device: str, require_gpu: bool) -> Backend:
     return Backend.CUDA if device == "auto" and backends.cuda_available() else Backend.REFERENCE
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """A path as short as it can be written from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _page(statement: dict[str, Any], written: Path, folder: Path) -> Path | None:
+def page_of(statement: dict[str, Any], written: Path, folder: Path) -> Path | None:
     try:
         from pp3.harness.report.render import write_page
     except ImportError:

@@ -167,12 +167,7 @@ def kernel_evidence(part: str, device: Backend, document: dict[str, Any], seed: 
     if part == "identity":
         return [backends.identity(device)]
     if part == "conform":
-        folder = find_vectors()
-        answers = [conform.run(folder / name, arithmetic) for name in KNOWN_ANSWERS] if folder else []
-        return [
-            {"file": answer.file, "passed": answer.passed, "sha256": answer.sha256, "total": answer.total}
-            for answer in answers
-        ]
+        return known_answers(device)
     if part == "proposal":
         return [result.plain() for result in bits.proposal_bits(arithmetic)]
     if part == "verify":
@@ -190,6 +185,16 @@ def kernel_evidence(part: str, device: Backend, document: dict[str, Any], seed: 
     sampler = KernelSampler("cuda" if gpu else "cpu")
     found = bits.sampler_bits(sampler, batches) if gpu else bits.sampler_bits(sampler, batches, ("batch", "alone"), 1)
     return [result.plain() for result in found]
+
+
+def known_answers(device: Backend) -> list[dict[str, Any]]:
+    """The files of known answers on one backend, in receipt form; none where they are not installed."""
+    arithmetic, folder = backends.start(device), find_vectors()
+    answers = [conform.run(folder / name, arithmetic) for name in KNOWN_ANSWERS] if folder else []
+    return [
+        {"file": answer.file, "passed": answer.passed, "sha256": answer.sha256, "total": answer.total}
+        for answer in answers
+    ]
 
 
 PARTS = ("requests", "verify", "proposal", "conform", "identity")  # the longest first

@@ -45,7 +45,7 @@ UNBOUND = ("pp3/harness/cli.py", "pp3/harness/qualify.py", "pp3/harness/progress
 PRINT = """
 import json
 from pp3.harness.evidence import provenance
-print(json.dumps(provenance.sources()))
+print(json.dumps(provenance.sources("qualify")))
 """
 WITHOUT_TORCH = """
 import sys
@@ -89,7 +89,7 @@ def copied(tmp_path: Path) -> Path:
 
 def test_what_determines_the_numbers_is_bound() -> None:
     """Sampler, targets, harness and statistics; not what only shows or writes."""
-    names = [subject["name"] for subject in provenance.sources()]
+    names = [subject["name"] for subject in provenance.sources("qualify")]
     assert [name for name in BOUND if name not in names] == []
     assert [name for name in names if name.startswith(UNBOUND)] == []
     assert names == sorted(set(names))
@@ -97,7 +97,7 @@ def test_what_determines_the_numbers_is_bound() -> None:
 
 def test_names_are_import_relative_and_digests_those_of_the_files() -> None:
     """So that anyone can run sha256sum."""
-    for subject in provenance.sources():
+    for subject in provenance.sources("qualify"):
         name, digest = subject["name"], subject["digest"]["sha256"]
         assert name.startswith("pp3/")
         assert digest == hashlib.sha256((ROOT / name).read_bytes()).hexdigest()
@@ -140,13 +140,13 @@ def test_a_module_that_a_bound_one_begins_to_import_is_bound(copied: Path) -> No
 
 def test_another_tree_is_compared_whole(copied: Path) -> None:
     """Equal in a checkout with links, in a copy, and in one whose links were lost; a missing or a new file is stale."""
-    bound = provenance.sources(ROOT)
-    assert provenance.stale(bound, ROOT) == provenance.stale(bound, copied) == []
+    bound = provenance.sources("qualify", ROOT)
+    assert provenance.stale("qualify", bound, ROOT) == provenance.stale("qualify", bound, copied) == []
     shutil.move(copied / "pp3" / "kernels", copied / "kernels")
-    assert provenance.stale(bound, copied) == []
+    assert provenance.stale("qualify", bound, copied) == []
     (copied / "kernels" / "verifier.py").unlink()
-    assert provenance.stale(bound, copied) == ["pp3/kernels/verifier.py"]
-    assert provenance.stale(bound[1:], ROOT) == [bound[0]["name"]]
+    assert provenance.stale("qualify", bound, copied) == ["pp3/kernels/verifier.py"]
+    assert provenance.stale("qualify", bound[1:], ROOT) == [bound[0]["name"]]
 
 
 def test_the_environment_says_what_can_change_a_number() -> None:

@@ -14,24 +14,27 @@ from typing import Any
 
 import pp3
 
-ROOTS = ("pp3.harness.run", "pp3.harness.verdict")
+ROOTS = {
+    "qualify": ("pp3.harness.run", "pp3.harness.verdict"),
+    "exhaustive": ("pp3.harness.exact.suite",),
+}
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
 VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF")
 
 
-def sources(tree: Path = TREE) -> list[dict[str, Any]]:
-    """in-toto subjects: each bound source file of a tree by name and SHA-256, sorted by name."""
+def sources(kind: str, tree: Path = TREE) -> list[dict[str, Any]]:
+    """in-toto subjects: each source file of a tree that a kind of receipt binds by name and SHA-256, sorted by name."""
     return [
         {"digest": {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}, "name": name}
-        for name, path in sorted(source_files(tree).items())
+        for name, path in sorted(source_files(kind, tree).items())
     ]
 
 
-def source_files(tree: Path = TREE) -> dict[str, Path]:
-    """Import-relative name to file of every pp3 module reachable from the roots; nothing is imported."""
+def source_files(kind: str, tree: Path = TREE) -> dict[str, Path]:
+    """Import-relative name to file of every pp3 module reachable from a kind's roots; nothing is imported."""
     found: dict[str, Path] = {}
-    pending = list(ROOTS)
+    pending = list(ROOTS[kind])
     while pending:
         module = pending.pop()
         path = _file_of(module, tree)
@@ -46,10 +49,10 @@ def source_files(tree: Path = TREE) -> dict[str, Path]:
     return found
 
 
-def stale(subjects: list[dict[str, Any]], tree: Path) -> list[str]:
+def stale(kind: str, subjects: list[dict[str, Any]], tree: Path) -> list[str]:
     """Names whose file in a tree differs from the bound one, is missing, or is bound there and not in the receipt."""
     bound = {subject["name"]: subject["digest"]["sha256"] for subject in subjects}
-    there = {subject["name"]: subject["digest"]["sha256"] for subject in sources(tree)}
+    there = {subject["name"]: subject["digest"]["sha256"] for subject in sources(kind, tree)}
     return sorted(name for name in bound.keys() | there.keys() if bound.get(name) != there.get(name))
 
 

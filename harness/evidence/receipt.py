@@ -15,10 +15,13 @@ import msgspec
 
 from pp3 import __version__
 from pp3.harness import canonical
+from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign, plan_sha256
 from pp3.harness.errors import Exit, ReceiptError
 from pp3.harness.evidence import provenance
+from pp3.harness.exact.suite import Conclusion
 from pp3.harness.run import Measured
+from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.verdict import Judgement
 
@@ -154,13 +157,43 @@ class PredicateShape(Strict, frozen=True):
     non_claims: list[str]
 
 
-class StatementShape(Strict, frozen=True):
-    """The outer in-toto statement."""
+class EnumerationShape(Strict, frozen=True):
+    """What one enumeration observed."""
+
+    id: str
+    claim: str
+    compared: Count
+    values: dict[str, list[int] | str]
+
+
+class ExactPredicateShape(Strict, frozen=True):
+    """Everything a receipt of enumerations claims."""
+
+    kind: Literal["exhaustive"]
+    profile: str
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    sampler: SamplerShape
+    environment: dict[str, Any]
+    kernels: KernelsShape
+    enumerations: list[EnumerationShape]
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class EnvelopeShape(Strict, frozen=True):
+    """The outer in-toto statement; its predicate has a shape by kind."""
 
     type_: str = msgspec.field(name="_type")
     predicate_type: str
     subject: Annotated[list[SubjectShape], msgspec.Meta(min_length=1)]
-    predicate: PredicateShape
+    predicate: dict[str, Any]
+
+
+SHAPES: dict[str, type[Strict]] = {"qualify": PredicateShape, "exhaustive": ExactPredicateShape}
 
 
 def build(
@@ -177,7 +210,7 @@ def build(
     return {
         "_type": STATEMENT,
         "predicateType": PREDICATE,
-        "subject": provenance.sources(),
+        "subject": provenance.sources("qualify"),
         "predicate": {
             "assurance": "self-attested",
             "breaches": measured.breaches,
@@ -194,13 +227,7 @@ def build(
             "profile": who.kind.value,
             "reasons": judgement.reasons,
             "run": {"finishedUtc": _utc(datetime.now(UTC)), "startedUtc": _utc(started)},
-            "sampler": {
-                "backend": who.backend,
-                "maxVocab": who.max_vocab,
-                "minVocab": who.min_vocab,
-                "name": who.name,
-                "version": who.version,
-            },
+            "sampler": sampler_of(who, Backend(who.backend)),
             "seed": {"chosen": chosen, "counter": counter, "rule": RULE, "sha256": seed.value.hex()},
             "seedFamily": judgement.seed_family,
             "sees": judgement.sees,
@@ -210,6 +237,47 @@ def build(
             "tool": {"name": "pp3", "version": __version__},
             "verdict": judgement.verdict.value,
         },
+    }
+
+
+def build_exact(
+    started: datetime,
+    sampler: dict[str, Any],
+    kernels: dict[str, Any],
+    enumerations: list[dict[str, Any]],
+    concluded: Conclusion,
+) -> dict[str, Any]:
+    """The statement of one run of the enumerations."""
+    return {
+        "_type": STATEMENT,
+        "predicateType": PREDICATE,
+        "subject": provenance.sources("exhaustive"),
+        "predicate": {
+            "assurance": "self-attested",
+            "enumerations": enumerations,
+            "environment": provenance.environment(),
+            "kernels": kernels,
+            "kind": "exhaustive",
+            "nonClaims": list(NON_CLAIMS),
+            "profile": "exact",
+            "reasons": concluded.reasons,
+            "run": {"finishedUtc": _utc(datetime.now(UTC)), "startedUtc": _utc(started)},
+            "sampler": sampler,
+            "sentence": concluded.sentence,
+            "tool": {"name": "pp3", "version": __version__},
+            "verdict": concluded.verdict.value,
+        },
+    }
+
+
+def sampler_of(who: Description, where: Backend) -> dict[str, Any]:
+    """Who was judged, in receipt form."""
+    return {
+        "backend": where.value,
+        "maxVocab": who.max_vocab,
+        "minVocab": who.min_vocab,
+        "name": who.name,
+        "version": who.version,
     }
 
 
@@ -267,7 +335,10 @@ def check_shape(statement: Any) -> None:
     if statement.get("predicateType") != PREDICATE:
         raise ReceiptError(f"predicate {statement.get('predicateType')!r}; this version reads {PREDICATE!r}")
     try:
-        msgspec.convert(statement, StatementShape)
+        kind = msgspec.convert(statement, EnvelopeShape).predicate.get("kind")
+        if not isinstance(kind, str) or kind not in SHAPES:
+            raise ReceiptError(f"kind {kind!r}; this version reads {', '.join(SHAPES)}")
+        msgspec.convert(statement["predicate"], SHAPES[kind])
     except msgspec.ValidationError as error:
         raise ReceiptError(str(error)) from None
 

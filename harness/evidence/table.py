@@ -41,7 +41,7 @@ def rows() -> list[Row]:
     for path in sorted((root / "receipts" / "evidence").glob("*/*.json")):
         _, statement = read(path)
         predicate, subjects = statement["predicate"], statement["subject"]
-        stale = len(provenance.stale(subjects, root))
+        stale = len(provenance.stale(predicate["kind"], subjects, root))
         where = predicate["kernels"]["identity"].get("gpu", "no GPU")
         page = root / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
         found.append(

@@ -17,6 +17,7 @@ from pp3.harness.cells import Event
 from pp3.harness.errors import PP3Error, VerificationError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import NON_CLAIMS, check_shape, stamp
+from pp3.harness.exact import suite
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.tally import BREACHES
 from pp3.harness.verdict import Judgement, all_cells, conclude
@@ -78,9 +79,6 @@ def verify(path: Path, content: bytes, source: Path | None = None) -> Verified:
 
 
 def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iterator[Step]:
-    def ok(name: str, detail: str) -> Step:
-        return Step(name=name, outcome="ok", detail=detail)
-
     statement = _at("bytes", canonical.decode, content)
     yield ok("bytes", f"canonical, {len(content):,} bytes")
     if path.stem.rpartition("-")[2] != digest:
@@ -88,13 +86,44 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
     yield ok("name", f"sha256 {digest}")
     _at("shape", check_shape, statement)
     predicate = statement["predicate"]
-    if predicate["seed"]["rule"] != RULE:
-        raise VerificationError(f"shape: the seed rule must read {RULE!r}")
     if not path.name.startswith(f"{stamp(predicate['run'].get('startedUtc', ''))}-"):
         raise VerificationError(
             f"shape: started {predicate['run'].get('startedUtc')!r}, the name says {path.name[:16]}"
         )
     yield ok("shape", "in-toto statement, urn:pp3:receipt:v1")
+    recompute = _qualify if predicate["kind"] == "qualify" else _exact
+    yield from recompute(predicate)
+    if predicate["nonClaims"] != list(NON_CLAIMS):
+        raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
+    yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
+    if source is None:
+        yield Step(name="sources", outcome="skip", detail="no --source tree given")
+        return
+    stale = provenance.stale(predicate["kind"], statement["subject"], source)
+    total = len(statement["subject"])
+    yield ok("sources", f"{len(stale)} of {total} differ: {stale[0]}" if stale else f"all {total} equal the tree")
+
+
+def ok(name: str, detail: str) -> Step:
+    """A step that holds."""
+    return Step(name=name, outcome="ok", detail=detail)
+
+
+def _exact(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of enumerations: every stored integer against the one it must be."""
+    rows = predicate["enumerations"]
+    arguments = (rows, predicate["sampler"], predicate["kernels"]["identity"])
+    concluded = _at("recompute enumerations", suite.conclude, *arguments)
+    values = sum(len(row["values"]) for row in rows)
+    yield ok("recompute enumerations", f"{values:,} entries of {len(rows)} enumerations")
+    _same_verdict(concluded, predicate)
+    yield ok("verdict", concluded.verdict.value)
+
+
+def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a campaign."""
+    if predicate["seed"]["rule"] != RULE:
+        raise VerificationError(f"plan: the seed rule must read {RULE!r}")
     campaign = _plan(predicate)
     yield ok("plan", f"digest and seed of counter {predicate['seed']['counter']} recomputed")
     _at("laws", _laws, campaign, predicate)
@@ -106,23 +135,16 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
     _compare("seed family", judgement.seed_family, predicate["seedFamily"])
     _compare("sees", [judgement.sees], [predicate["sees"]])
     yield ok(STATISTICS, f"{len(judgement.tests)} checks")
-    for name, mine, said in (
-        ("verdict", judgement.verdict.value, predicate["verdict"]),
-        ("reasons", judgement.reasons, predicate["reasons"]),
-        ("sentence", judgement.sentence, predicate["sentence"]),
-    ):
-        if mine != said:
-            raise VerificationError(f"verdict: {name} recomputes to {mine!r}, the receipt says {said!r}")
+    _same_verdict(judgement, predicate)
     yield ok("verdict", judgement.verdict.value)
-    if predicate["nonClaims"] != list(NON_CLAIMS):
-        raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
-    yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
-    if source is None:
-        yield Step(name="sources", outcome="skip", detail="no --source tree given")
-        return
-    stale = provenance.stale(statement["subject"], source)
-    total = len(statement["subject"])
-    yield ok("sources", f"{len(stale)} of {total} differ: {stale[0]}" if stale else f"all {total} equal the tree")
+
+
+def _same_verdict(mine: Judgement | suite.Conclusion, predicate: dict[str, Any]) -> None:
+    for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):
+        if recomputed != predicate[name]:
+            raise VerificationError(
+                f"verdict: {name} recomputes to {recomputed!r}, the receipt says {predicate[name]!r}"
+            )
 
 
 def _at(step: str, function: Any, *arguments: Any) -> Any:

@@ -21,7 +21,7 @@ from pp3.kernels.reference import ONE, SUPPORT, TAU, Proposal, Supports, allocat
 KEY = 0x243F6A8885A308D3
 SUPPORTS = 256
 SHARED = Seed(b"pp3 enumeration of draws")
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 CLAIM = "every draw value through the proposal: counts equal tickets, the map is monotone, nothing outside the support"
 Row = npt.NDArray[np.float32]
 

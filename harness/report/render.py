@@ -35,33 +35,30 @@ def page(content: bytes, statement: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    template = environment.from_string(
-        files("pp3.harness.report").joinpath("templates/receipt.html").read_text("utf-8")
-    )
+    name = "receipt.html" if predicate["kind"] == "qualify" else "exact.html"
+    template = environment.from_string(files("pp3.harness.report").joinpath("templates", name).read_text("utf-8"))
+    more = _campaign(predicate) if predicate["kind"] == "qualify" else {}
+    return template.render(sha256=hashlib.sha256(content).hexdigest(), statement=statement, p=predicate, **more)
+
+
+def _campaign(predicate: dict[str, Any]) -> dict[str, Any]:
+    """What the page of a campaign shows beside its receipt: pictures, summaries and sums."""
     tests = predicate["tests"]
     judged = [test for test in tests if test["df"]]
-    ladder = charts.ladder_chart(
-        "ladder",
-        _ladder_finding(judged),
-        [float(test["p"]) for test in judged],
-        [float(test["alpha"]) for test in judged],
-    )
-    return template.render(
-        sha256=hashlib.sha256(content).hexdigest(),
-        statement=statement,
-        p=predicate,
-        tests=tests,
-        open_tests=[test for test in tests if test["outcome"] in ("fail", "unresolved")],
-        events=[event.value for event in Event],
-        summary=[_summary(target["name"], tests) for target in predicate["plan"]["targets"]],
-        targets=list(_targets(predicate)),
-        ladder=ladder,
-        ladder_finding=_ladder_finding(judged),
-        bits_rows=sum(row["rows"] for row in predicate["kernels"]["bits"]),
-        bits_mismatches=sum(row["mismatches"] for row in predicate["kernels"]["bits"]),
-        pairs=sum(row["pairs"] for row in predicate["paired"]),
-        pair_mismatches=sum(row["mismatches"] for row in predicate["paired"]),
-    )
+    values, levels = [float(test["p"]) for test in judged], [float(test["alpha"]) for test in judged]
+    return {
+        "tests": tests,
+        "open_tests": [test for test in tests if test["outcome"] in ("fail", "unresolved")],
+        "events": [event.value for event in Event],
+        "summary": [_summary(target["name"], tests) for target in predicate["plan"]["targets"]],
+        "targets": list(_targets(predicate)),
+        "ladder": charts.ladder_chart("ladder", _ladder_finding(judged), values, levels),
+        "ladder_finding": _ladder_finding(judged),
+        "bits_rows": sum(row["rows"] for row in predicate["kernels"]["bits"]),
+        "bits_mismatches": sum(row["mismatches"] for row in predicate["kernels"]["bits"]),
+        "pairs": sum(row["pairs"] for row in predicate["paired"]),
+        "pair_mismatches": sum(row["mismatches"] for row in predicate["paired"]),
+    }
 
 
 def _summary(target: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
