@@ -88,7 +88,7 @@ class Kernels:
         storage = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16, Dtype.FP32: torch.float32}[dtype]
         with np.errstate(all="ignore"):  # in the interpreter the kernel's masked lanes are NumPy's
             drafts = proposal.propose(
-                torch.tensor(logits).to(self.device).to(storage),
+                torch.tensor(np.ascontiguousarray(logits)).to(self.device).to(storage),
                 self._int32(sampled),
                 self._int64(keys),
                 self._int64(rounds),
@@ -116,7 +116,7 @@ class Kernels:
 
         with np.errstate(all="ignore"):
             verified = verifier.verify(
-                torch.tensor(target_probs).to(self.device),
+                torch.tensor(np.ascontiguousarray(target_probs)).to(self.device),
                 self._int32(draft_ids),
                 None if support is None else self._int32(support),
                 None if tickets is None else self._int32(tickets),
@@ -130,12 +130,12 @@ class Kernels:
     def _int32(self, values: Array) -> Any:
         import torch
 
-        return torch.tensor(values, dtype=torch.int32).to(self.device)
+        return torch.tensor(np.ascontiguousarray(values), dtype=torch.int32).to(self.device)
 
     def _int64(self, values: Array) -> Any:
         import torch
 
-        return torch.tensor(values.view(np.int64)).to(self.device)
+        return torch.tensor(np.ascontiguousarray(values).view(np.int64)).to(self.device)
 
 
 def start(backend: Backend) -> Arithmetic:

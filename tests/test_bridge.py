@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pp3.harness import canonical
-from pp3.harness.bridge import Bridge, Place, Steps, Use, bridge, mean
+from pp3.harness.bridge import Bridge, Fault, Place, Steps, Use, bridge, mean
 from pp3.harness.emission import Row
 from pp3.kernels.reference import ONE, SUPPORT, Supports, allocate
 from pp3.targets import Target
@@ -345,7 +345,13 @@ class ResidualOfTheDistance(Steps):
         return {t: abs(weights.get(t, 0) - tickets.get(t, 0)) for t in tokens} if weights != tickets else weights
 
 
+class AcceptanceAtThreeOfAnotherRow(Steps):
+    def row(self, use: Use, position: int, context: int) -> int:
+        return super().row(use, position, context) ^ (use is Use.ACCEPTANCE and position == 3)
+
+
 FAULTS = {
+    AcceptanceAtThreeOfAnotherRow: {"identity", "tilt", "sparse"},
     BonusOfThePositionBefore: {"identity", "tilt", "sparse"},
     WholeTargetOfOneRow: {"identity", "tilt", "sparse"},
     AcceptanceOfAnotherContext: {"identity", "tilt", "sparse"},
@@ -373,7 +379,24 @@ def test_a_planted_fault_is_no_equality(steps: type[Steps], depth: int) -> None:
         assert fault.row == build_policy(name).row_of[fault.position, fault.context]
         if steps in (BonusOfThePositionBefore, WholeTargetOfOneRow):
             assert fault.position == depth
+        if steps is AcceptanceAtThreeOfAnotherRow:  # rows met before, rightly, at other places
+            assert fault.position == 3
     assert shown == FAULTS[steps]
+
+
+class ResidualWithAStray(Steps):
+    def residual(self, weights: Row, tickets: Row) -> Row:
+        return {0: 1} | super().residual(weights, tickets)
+
+
+def test_mass_outside_the_target_counts() -> None:
+    """Half of it, of a residual of |P - Q| for disjoint laws; and one share in 2^24 + 1 on a token of neither."""
+    assert cross("disjoint", steps=ResidualOfTheDistance).variations == (((0, 0), (1, 2)),)
+    crossed = cross("disjoint", steps=ResidualWithAStray)
+    assert crossed.fault == Fault(
+        breach="law", row=0, position=0, context=0, token=0, got=f"1/{ONE + 1}", expected="0/1"
+    )
+    assert Fraction(*crossed.largest) == Fraction(math.ceil(Fraction(W64, ONE + 1)), W64)
 
 
 @pytest.mark.parametrize("steps", [BonusOfThePositionBefore, WholeTargetOfOneRow])
@@ -446,6 +469,13 @@ def test_a_variation_at_the_bound_is_not_within() -> None:
     assert not replace(crossed, variations=()).within
     above = crossed.largest[0] * 10**9 + 1, crossed.largest[1] * 10**9
     assert replace(crossed, bound=above).ok
+    assert not replace(crossed, bound=crossed.largest).ok
+
+
+def test_a_fault_within_the_bound_is_not_ok() -> None:
+    fault = Fault(breach="law", row=0, got="1/2", expected="1/3")
+    crossed = replace(cross("tilt"), fault=fault)
+    assert (crossed.within, crossed.ok) == (True, False)
 
 
 def test_receipt_form() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pp3.harness import canonical
-from pp3.harness.softmax_distance import Enclosure, RowDistance, distance, distances
+from pp3.harness.softmax_distance import Enclosure, RowDistance, _Directed, distance, distances
 from pp3.kernels.reference import ONE, allocate
 from pp3.targets.policies import POLICIES, build_policy
 
@@ -145,6 +145,24 @@ def test_hashed_rows_against_the_series(seed: int, rng: np.random.Generator) -> 
     got = distance(support, emitted)
     assert holds(got.emitted, variation(law, emitted))
     assert holds(got.largest_remainder, variation(law, hamilton(law)))
+
+
+@pytest.mark.parametrize("digits", range(3, 12))
+@pytest.mark.parametrize("row", range(8))
+def test_intervals_hold_at_any_precision(digits: int, row: int) -> None:
+    """So few digits that each rounding shows. Tickets are right or undecided, never wrong."""
+    support = ranked(build_policy("tilt").draft_logits[row])
+    law, arithmetic = ideal(support), _Directed(digits)
+    intervals = arithmetic.softmax(support)
+    for token, (lower, upper) in intervals.items():
+        assert Fraction(lower) <= law[token] <= Fraction(upper)
+    assert arithmetic.hamilton(intervals, support) in (None, hamilton(law))
+
+
+@pytest.mark.parametrize("value", [-0.125 * n for n in range(1, 97)])
+def test_the_exponential_lies_strictly_inside(value: float) -> None:
+    lower, upper = _Directed(4)._exp(value, 0.0)
+    assert Fraction(lower) < Fraction(exponential(Fraction(value) / TAU), 1 << BITS) < Fraction(upper)
 
 
 def test_hamilton_is_the_nearest() -> None:

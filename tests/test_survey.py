@@ -63,6 +63,10 @@ def test_draws_are_stored_and_judged() -> None:
     assert found.ok
     form = canonical.decode(canonical.encode(found.plain()))
     assert rejudge(form, target) == found
+    drawn[0][int(ids[0, 0])] += 1
+    drawn[0][int(ids[0, 1])] -= 1
+    wrong = survey(target, ids, tickets, drawn)
+    assert (wrong.differing, wrong.ok) == (0, False)
     form["drawn"][0][0][1] -= 1
     with pytest.raises(VerificationError, match=r"survey.bridges\[0\]"):
         rejudge(form, target)

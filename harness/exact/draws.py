@@ -7,6 +7,7 @@ token. Expected: the tickets of semantics section 2.
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pp3.kernels.reference import ONE, SUPPORT, TAU, Proposal, Supports, allocat
 
 KEY = 0x243F6A8885A308D3
 SUPPORTS = 256
+THREADS = 8
 SHARED = Seed(b"pp3 enumeration of draws")
 CHUNK = 1 << 19
 CLAIM = "every draw value through the proposal: counts equal tickets, the map is monotone, nothing outside the support"
@@ -115,10 +117,11 @@ def observe_cuda(names: list[str]) -> Enumeration:
         ids, token = out.ids[0, 0], out.token[:, 0]
         spread = (out.ids != ids).any() | (out.tickets != out.tickets[0]).any() | (out.status != 0).any()
         falls = (token[1:] < token[:-1]).sum()
-        place = torch.searchsorted(ids, token).clamp(max=SUPPORT - 1)
-        inside = ids[place] == token
-        counts = torch.bincount(torch.where(inside, place, SUPPORT), minlength=SUPPORT + 1).tolist()
-        values[name] = [*counts[:SUPPORT], counts[SUPPORT] + int(spread), int(falls)]
+        if int(falls):
+            counts = [int((token == one).sum()) for one in ids]
+        else:  # sorted: where each token begins and ends
+            counts = (torch.searchsorted(token, ids, right=True) - torch.searchsorted(token, ids)).tolist()
+        values[name] = [*counts, ONE - sum(counts) + int(spread), int(falls)]
     return _enumeration(values)
 
 
@@ -133,7 +136,8 @@ def addresses(draws: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64], npt
 def _addresses_on(device: Any) -> tuple[Any, Any]:
     import torch
 
-    parts = [addresses(np.arange(first, first + CHUNK)) for first in range(0, ONE, CHUNK)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        parts = list(pool.map(lambda first: addresses(np.arange(first, first + CHUNK)), range(0, ONE, CHUNK)))
     joined = (np.concatenate(part).view(np.int64) for part in zip(*parts, strict=True))
     rounds, positions = (torch.from_numpy(part).to(device) for part in joined)
     return rounds, positions

@@ -9,13 +9,13 @@ from typing import Any
 
 from pp3.harness import backends
 from pp3.harness.backends import Backend
-from pp3.harness.exact import counters, draws, edges, exponential, tree
+from pp3.harness.exact import counters, draws, edges, exponential, invariance, tree
 from pp3.harness.exact.enumeration import Enumeration, Values, differences
 from pp3.harness.verdict import Verdict
 
 Progress = Callable[[str, int, int], None]
 
-IDS = ("draws", "edges", "tree", "exponential", "counters")
+IDS = ("draws", "edges", "tree", "exponential", "counters", "invariance")
 ON_CPU = (
     "sparse-tail/row-0",
     "disjoint/row-0",
@@ -48,6 +48,7 @@ def observe(device: Backend, progress: Progress) -> list[Enumeration]:
         lambda: tree.observe(arithmetic),
         exponential.observe_cuda if gpu else exponential.observe_reference,
         counters.observe,
+        lambda: invariance.observe(device),
     ]
     found: list[Enumeration] = []
     for name, step in zip(IDS, steps, strict=True):
@@ -74,6 +75,8 @@ def expected(which: str, gpu: bool) -> Values:
     if which == "exponential":
         hard = exponential.expect()
         return hard if gpu else {"hard": hard["hard"]}
+    if which == "invariance":
+        return invariance.expect(gpu)
     return counters.expect()
 
 
