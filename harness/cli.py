@@ -45,7 +45,18 @@ def exhaustive(device: str, out: Path | None, as_json: bool) -> int:
     """Enumerate what is a finite integer function: draws, edges, the decision tree, the exponential, counters."""
     from pp3.harness.exact.command import run_command
 
-    return run_command(device, out, as_json)
+    return run_command("exhaustive", device, out, as_json)
+
+
+@commands.command()
+@click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--out", type=PATH, help=OUT)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def oracle(device: str, out: Path | None, as_json: bool) -> int:
+    """Bridge the tickets that a device emits to the exact rational law of the target, with integers only."""
+    from pp3.harness.exact.command import run_command
+
+    return run_command("oracle", device, out, as_json)
 
 
 @commands.command()

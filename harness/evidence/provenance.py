@@ -17,6 +17,7 @@ import pp3
 ROOTS = {
     "qualify": ("pp3.harness.run", "pp3.harness.verdict"),
     "exhaustive": ("pp3.harness.exact.suite",),
+    "oracle": ("pp3.harness.exact.oracle",),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")

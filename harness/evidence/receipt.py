@@ -19,7 +19,7 @@ from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign, plan_sha256
 from pp3.harness.errors import Exit, ReceiptError
 from pp3.harness.evidence import provenance
-from pp3.harness.exact.suite import Conclusion
+from pp3.harness.exact import oracle, suite
 from pp3.harness.run import Measured
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
@@ -184,6 +184,31 @@ class ExactPredicateShape(Strict, frozen=True):
     non_claims: list[str]
 
 
+class PolicyShape(Strict, frozen=True):
+    """Tables of one policy as a device emitted them, and what follows from them."""
+
+    survey: dict[str, Any]
+    distances: list[dict[str, Any]]
+
+
+class OraclePredicateShape(Strict, frozen=True):
+    """Everything a receipt of the bridge to the rational law claims."""
+
+    kind: Literal["oracle"]
+    profile: str
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    sampler: SamplerShape
+    environment: dict[str, Any]
+    kernels: KernelsShape
+    policies: list[PolicyShape]
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
 class EnvelopeShape(Strict, frozen=True):
     """The outer in-toto statement; its predicate has a shape by kind."""
 
@@ -193,7 +218,11 @@ class EnvelopeShape(Strict, frozen=True):
     predicate: dict[str, Any]
 
 
-SHAPES: dict[str, type[Strict]] = {"qualify": PredicateShape, "exhaustive": ExactPredicateShape}
+SHAPES: dict[str, type[Strict]] = {
+    "qualify": PredicateShape,
+    "exhaustive": ExactPredicateShape,
+    "oracle": OraclePredicateShape,
+}
 
 
 def build(
@@ -241,23 +270,24 @@ def build(
 
 
 def build_exact(
+    kind: str,
     started: datetime,
     sampler: dict[str, Any],
     kernels: dict[str, Any],
-    enumerations: list[dict[str, Any]],
-    concluded: Conclusion,
+    observed: list[dict[str, Any]],
+    concluded: suite.Conclusion | oracle.Conclusion,
 ) -> dict[str, Any]:
-    """The statement of one run of the enumerations."""
+    """The statement of one run of the enumerations, or of the bridge to the rational law."""
     return {
         "_type": STATEMENT,
         "predicateType": PREDICATE,
-        "subject": provenance.sources("exhaustive"),
+        "subject": provenance.sources(kind),
         "predicate": {
             "assurance": "self-attested",
-            "enumerations": enumerations,
+            "policies" if kind == "oracle" else "enumerations": observed,
             "environment": provenance.environment(),
             "kernels": kernels,
-            "kind": "exhaustive",
+            "kind": kind,
             "nonClaims": list(NON_CLAIMS),
             "profile": "exact",
             "reasons": concluded.reasons,

@@ -17,7 +17,7 @@ from pp3.harness.cells import Event
 from pp3.harness.errors import PP3Error, VerificationError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import NON_CLAIMS, check_shape, stamp
-from pp3.harness.exact import suite
+from pp3.harness.exact import oracle, suite
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.tally import BREACHES
 from pp3.harness.verdict import Judgement, all_cells, conclude
@@ -110,12 +110,16 @@ def ok(name: str, detail: str) -> Step:
 
 
 def _exact(predicate: dict[str, Any]) -> Iterator[Step]:
-    """The steps of enumerations: every stored integer against the one it must be."""
-    rows = predicate["enumerations"]
-    arguments = (rows, predicate["sampler"], predicate["kernels"]["identity"])
-    concluded = _at("recompute enumerations", suite.conclude, *arguments)
-    values = sum(len(row["values"]) for row in rows)
-    yield ok("recompute enumerations", f"{values:,} entries of {len(rows)} enumerations")
+    """The steps of exact results: every stored integer against the one it must be."""
+    who = (predicate["sampler"], predicate["kernels"]["identity"])
+    if predicate["kind"] == "oracle":
+        concluded = _at("recompute policies", oracle.conclude, predicate["policies"], *who)
+        yield ok("recompute policies", f"{len(predicate['policies'])} bridged again from the stored tickets")
+    else:
+        rows = predicate["enumerations"]
+        concluded = _at("recompute enumerations", suite.conclude, rows, *who)
+        values = sum(len(row["values"]) for row in rows)
+        yield ok("recompute enumerations", f"{values:,} entries of {len(rows)} enumerations")
     _same_verdict(concluded, predicate)
     yield ok("verdict", concluded.verdict.value)
 
@@ -139,7 +143,7 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("verdict", judgement.verdict.value)
 
 
-def _same_verdict(mine: Judgement | suite.Conclusion, predicate: dict[str, Any]) -> None:
+def _same_verdict(mine: Judgement | suite.Conclusion | oracle.Conclusion, predicate: dict[str, Any]) -> None:
     for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):
         if recomputed != predicate[name]:
             raise VerificationError(

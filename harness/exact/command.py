@@ -1,4 +1,4 @@
-"""`pp3 exhaustive`: enumerate on a device, judge, write the receipt and the page, say one sentence."""
+"""`pp3 exhaustive` and `pp3 oracle`: enumerate on a device, judge, write the receipt and the page, say one sentence."""
 
 import time
 from datetime import UTC, datetime
@@ -11,26 +11,30 @@ import msgspec
 from pp3.harness import backends
 from pp3.harness import campaign as campaigns
 from pp3.harness.evidence import receipt, store
-from pp3.harness.exact import suite
+from pp3.harness.exact import oracle, suite
 from pp3.harness.progress import Bar
 from pp3.harness.qualify import CODES, choose_device, page_of, shown
 from pp3.harness.run import known_answers
 
 
-def run_command(device: str, out: Path | None, as_json: bool) -> int:
-    """Everything the command does; its exit code."""
+def run_command(kind: str, device: str, out: Path | None, as_json: bool) -> int:
+    """Everything a command does (kind exhaustive or oracle); its exit code."""
     started, clock = datetime.now(UTC), time.perf_counter()
     where = choose_device(device, False)
     folders = store.open_store(out)
     with Bar() as bar:
-        enumerations = [found.plain() for found in suite.observe(where, bar.update)]
+        if kind == "oracle":
+            observed = oracle.observe(where, bar.update)
+        else:
+            observed = [found.plain() for found in suite.observe(where, bar.update)]
         answers = known_answers(where)
     who = campaigns.our_limits()
     sampler = receipt.sampler_of(who, where)
     identity = backends.identity(where)
-    concluded = suite.conclude(enumerations, sampler, identity)
+    conclude = oracle.conclude if kind == "oracle" else suite.conclude
+    concluded = conclude(observed, sampler, identity)
     kernels = {"bits": [], "conform": answers, "identity": identity}
-    statement = receipt.build_exact(started, sampler, kernels, enumerations, concluded)
+    statement = receipt.build_exact(kind, started, sampler, kernels, observed, concluded)
     written = receipt.write(statement, folders.receipts)
     page = page_of(statement, written, folders.reports)
     seconds = time.perf_counter() - clock
@@ -40,15 +44,28 @@ def run_command(device: str, out: Path | None, as_json: bool) -> int:
             "sentence": concluded.sentence,
             "receipt": str(written),
             "report": str(page) if page else None,
-            "compared": {row["id"]: row["compared"] for row in enumerations},
             "seconds": round(seconds, 3),
         }
         click.echo(msgspec.json.encode(result).decode())
     else:
         click.echo(concluded.sentence)
-        for row in enumerations:
-            click.echo(f"{row['id']:14} {row['compared']:>15,}  {row['claim']}")
+        for line in _lines(kind, observed):
+            click.echo(line)
         click.echo(f"receipt        {shown(written)}")
         click.echo(f"page           {shown(page) if page else 'not written: pip install pp3[report]'}")
         click.echo(f"took           {seconds:.1f} s")
     return CODES[concluded.verdict]
+
+
+def _lines(kind: str, observed: list[dict[str, Any]]) -> list[str]:
+    """A line for each enumeration or policy."""
+    if kind == "exhaustive":
+        return [f"{row['id']:14} {row['compared']:>15,}  {row['claim']}" for row in observed]
+    lines = []
+    for row in observed:
+        worst = {key: max(float(one[key][1]) for one in row["distances"]) for key in ("emitted", "largestRemainder")}
+        lines.append(
+            f"{row['survey']['target']:14} from the ideal softmax at most {worst['emitted']:.3e} as emitted, "
+            f"{worst['largestRemainder']:.3e} by largest remainder"
+        )
+    return lines

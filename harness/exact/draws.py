@@ -6,7 +6,7 @@ token. Expected: the tickets of semantics section 2.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -98,7 +98,12 @@ def observe_reference(names: list[str]) -> Enumeration:
 
 
 def observe_cuda(names: list[str]) -> Enumeration:
-    """Every draw through the kernels, 2^24 rows a launch."""
+    """Every draw of the named supports through the kernels."""
+    return _enumeration(count_cuda(_chosen(names)))
+
+
+def count_cuda(chosen: Iterable[tuple[str, Row]]) -> Values:
+    """Every draw of rows of logits through the kernels, 2^24 rows a launch: 32 counts, outside, falls."""
     import torch
 
     from pp3.kernels import proposal
@@ -109,7 +114,7 @@ def observe_cuda(names: list[str]) -> Enumeration:
     sampled = torch.ones(ONE, dtype=torch.int32, device=device)
     out = proposal.empty_drafts(ONE, 1, device)
     values: Values = {}
-    for name, logits in _chosen(names):
+    for name, logits in chosen:
         for buffer in out:
             buffer.fill_(-(1 << 30))
         row = torch.tensor(logits, device=device)[None].expand(ONE, -1)
@@ -122,7 +127,7 @@ def observe_cuda(names: list[str]) -> Enumeration:
         else:  # sorted: where each token begins and ends
             counts = (torch.searchsorted(token, ids, right=True) - torch.searchsorted(token, ids)).tolist()
         values[name] = [*counts, ONE - sum(counts) + int(spread), int(falls)]
-    return _enumeration(values)
+    return values
 
 
 def addresses(draws: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:

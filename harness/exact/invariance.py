@@ -1,7 +1,7 @@
 """One row, the same bits: alone, in any batch, slot, order, padding and stride, after other work, eager and replayed.
 
-Vocabularies at, below and above each tile border, a prime, and those of real models. Every way must give the digest that
-the reference gives for the same rows; a way that does not is named. Rows past 2^31 elements are met on a GPU.
+Vocabularies at, below and above each tile border, a prime, and those of real models. Every way must give the bits of
+the first, whose digest must be the reference's. Rows past 2^31 elements are met on a GPU.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def vocabularies(gpu: bool) -> tuple[int, ...]:
 
 
 def rows(vocab: int) -> Array:
-    """Four rows, FP32 [4, vocab]: bell-shaped; ties at the 32nd place and across tiles; subnormals; nearly all masked."""
+    """Four rows, FP32 [4, vocab]: bell-shaped; ties across tiles and the 32nd place; subnormals; nearly all masked."""
     bell = hashed(f"invariance-{vocab}", vocab, 2.0)
     ties = np.full(vocab, -2, np.float32)
     ties[:: max(1, vocab // 40)] = 1.0
@@ -174,7 +174,7 @@ def _late_rows() -> Proposal:
     pad = LATE_ROWS - ROWS
     filled = [torch.cat([part[:1].expand(pad), part]).contiguous() for part in (keys, rounds, positions)]
     sampled = torch.ones(LATE_ROWS, dtype=torch.int32, device="cuda")
-    found = proposal.propose(logits, sampled, *filled)
+    found = proposal.propose(logits, sampled, filled[0], filled[1], filled[2])
     status, token, ids, tickets = (part[-ROWS:].cpu().numpy() for part in found)
     return Proposal(status, token[:, 0], ids[:, 0], tickets[:, 0])
 
