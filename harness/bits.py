@@ -19,8 +19,8 @@ from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT
 Array = npt.NDArray[Any]
 Outputs = tuple[Array, ...]
 
-PROPOSAL_VOCABS = (33, 97, 4097, 8300)  # 8,300 has three tiles of 4,096
-VERIFY_VOCABS = (33, 1025, 2100)  # 2,100 has three tiles of 1,024
+PROPOSAL_VOCABS: tuple[int, ...] = (33, 97, 4097, 8300)  # 8,300 has three tiles of 4,096
+VERIFY_VOCABS: tuple[int, ...] = (33, 1025, 2100)  # 2,100 has three tiles of 1,024
 COPIES = 4
 WAYS = ("batch", "alone", "permuted", "replayed")
 VERIFY_ROWS = 64

@@ -129,7 +129,7 @@ def check_proposal(vocab: int, tau: float) -> float:
     with np.errstate(over="ignore", under="ignore"):
         single = np.float32(tau)
     if not (np.isfinite(single) and single >= 0):
-        raise ValueError(f"tau {tau!r} must be >= 0 and finite in FP32")
+        raise ValueError(f"tau {tau!r} must be finite and >= 0 in FP32")
     return float(single)
 
 

@@ -365,9 +365,9 @@ def test_the_calls_the_refusals_start_from_work() -> None:
             r"positions .*want contiguous \[2\]",
             id="positions-apart",
         ),
-        pytest.param({"column": 1}, r"column 1 of a \(2, 1\) round", id="column-past-the-depth"),
+        pytest.param({"column": 1}, r"column 1 is outside the 1 columns", id="column-past-the-depth"),
         pytest.param({"column": -1}, "column -1", id="column-negative"),
-        pytest.param({"out": poisoned(3, 1)}, r"\(3, 1\) round cannot hold 2 rows", id="other-batch"),
+        pytest.param({"out": poisoned(3, 1)}, r"out\.status is \(3,\)", id="other-batch"),
     ],
 )
 def test_propose_refuses(changed: dict[str, Any], message: str) -> None:

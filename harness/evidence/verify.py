@@ -16,7 +16,8 @@ from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, p
 from pp3.harness.cells import Event
 from pp3.harness.errors import PP3Error, VerificationError
 from pp3.harness.evidence import provenance
-from pp3.harness.evidence.receipt import NON_CLAIMS, check_shape, stamp
+from pp3.harness.evidence.receipt import NON_CLAIMS, stamp
+from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.exact import oracle, suite
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.tally import BREACHES

@@ -9,13 +9,13 @@ from typing import Any
 
 from pp3.harness import backends
 from pp3.harness.backends import Backend
-from pp3.harness.exact import counters, draws, edges, exponential, invariance, tree
+from pp3.harness.exact import counters, draws, edges, exponential, invariance, pairs, tree
 from pp3.harness.exact.enumeration import Enumeration, Values, differences
 from pp3.harness.verdict import Verdict
 
 Progress = Callable[[str, int, int], None]
 
-IDS = ("draws", "edges", "tree", "exponential", "counters", "invariance")
+IDS = ("draws", "edges", "tree", "exponential", "counters", "invariance", "pairs")
 ON_CPU = (
     "sparse-tail/row-0",
     "disjoint/row-0",
@@ -49,6 +49,7 @@ def observe(device: Backend, progress: Progress) -> list[Enumeration]:
         exponential.observe_cuda if gpu else exponential.observe_reference,
         counters.observe,
         lambda: invariance.observe(device),
+        lambda: pairs.observe(arithmetic, gpu),
     ]
     found: list[Enumeration] = []
     for name, step in zip(IDS, steps, strict=True):
@@ -77,6 +78,8 @@ def expected(which: str, gpu: bool) -> Values:
         return hard if gpu else {"hard": hard["hard"]}
     if which == "invariance":
         return invariance.expect(gpu)
+    if which == "pairs":
+        return pairs.expect(gpu)
     return counters.expect()
 
 

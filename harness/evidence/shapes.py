@@ -1,0 +1,215 @@
+"""The shapes of receipts: what each kind holds, field by field. Unknown fields are refused, no count is negative."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from pp3.harness.errors import ReceiptError
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "urn:pp3:receipt:v1"
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Base of receipt shapes: unknown fields are refused."""
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class DigestShape(Strict, frozen=True):
+    """Digest of one bound file."""
+
+    sha256: Sha256
+
+
+class SubjectShape(Strict, frozen=True):
+    """One bound file."""
+
+    name: str
+    digest: DigestShape
+
+
+class CellShape(Strict, frozen=True):
+    """One histogram: a count an atom, then one for all that its law forbids."""
+
+    id: str
+    batch: Count
+    counts: list[Count]
+
+
+class StrayShape(Strict, frozen=True):
+    """An outcome that a cell's law forbids, and how often it was seen."""
+
+    cell: str
+    batch: Count
+    outcome: Count
+    count: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class SeedShape(Strict, frozen=True):
+    """How the run's random numbers were chosen."""
+
+    rule: str
+    counter: Count
+    chosen: Literal["next", "given"]
+    sha256: Sha256
+
+
+class SamplerShape(Strict, frozen=True):
+    """Who was judged."""
+
+    name: str
+    version: str
+    backend: Literal["reference", "interpreter", "cuda"]
+    min_vocab: Count
+    max_vocab: Count
+
+
+class BitsShape(Strict, frozen=True):
+    """Rows of a backend compared with the reference."""
+
+    id: str
+    rows: Count
+    failed_rows: Count
+    mismatches: Count
+    first: str
+
+
+class AnswersShape(Strict, frozen=True):
+    """One file of known answers."""
+
+    file: str
+    sha256: str
+    passed: Count
+    total: Count
+
+
+class KernelsShape(Strict, frozen=True):
+    """What was shown of the kernels."""
+
+    bits: list[BitsShape]
+    conform: list[AnswersShape]
+    identity: dict[str, str]
+    missing: str = ""
+
+
+class PairedShape(Strict, frozen=True):
+    """Temperature-0 pairs of one shard."""
+
+    target: str
+    depth: Count
+    pairs: Count
+    mismatches: Count
+    first: dict[str, Any]
+
+
+class PredicateShape(Strict, frozen=True):
+    """Everything a receipt claims."""
+
+    kind: Literal["qualify"]
+    profile: str
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    plan: dict[str, Any]
+    plan_sha256: Sha256
+    seed: SeedShape
+    sampler: SamplerShape
+    environment: dict[str, Any]
+    kernels: KernelsShape
+    cells: list[CellShape]
+    strays: list[StrayShape]
+    breaches: dict[str, Count]
+    paired: list[PairedShape]
+    tests: list[dict[str, Any]]
+    seed_family: list[dict[str, Any]]
+    sees: dict[str, str]
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class EnumerationShape(Strict, frozen=True):
+    """What one enumeration observed."""
+
+    id: str
+    claim: str
+    compared: Count
+    values: dict[str, list[int] | str]
+
+
+class ExactPredicateShape(Strict, frozen=True):
+    """Everything a receipt of enumerations claims."""
+
+    kind: Literal["exhaustive"]
+    profile: str
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    sampler: SamplerShape
+    environment: dict[str, Any]
+    kernels: KernelsShape
+    enumerations: list[EnumerationShape]
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class PolicyShape(Strict, frozen=True):
+    """Tables of one policy as a device emitted them, and what follows from them."""
+
+    survey: dict[str, Any]
+    distances: list[dict[str, Any]]
+
+
+class OraclePredicateShape(Strict, frozen=True):
+    """Everything a receipt of the bridge to the rational law claims."""
+
+    kind: Literal["oracle"]
+    profile: str
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    sampler: SamplerShape
+    environment: dict[str, Any]
+    kernels: KernelsShape
+    policies: list[PolicyShape]
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class EnvelopeShape(Strict, frozen=True):
+    """The outer in-toto statement; its predicate has a shape by kind."""
+
+    type_: str = msgspec.field(name="_type")
+    predicate_type: str
+    subject: Annotated[list[SubjectShape], msgspec.Meta(min_length=1)]
+    predicate: dict[str, Any]
+
+
+SHAPES: dict[str, type[Strict]] = {
+    "qualify": PredicateShape,
+    "exhaustive": ExactPredicateShape,
+    "oracle": OraclePredicateShape,
+}
+
+
+def check_shape(statement: Any) -> None:
+    """ReceiptError unless this is a statement of our predicate, version 1, with every field and no other."""
+    if not isinstance(statement, dict) or statement.get("_type") != STATEMENT:
+        raise ReceiptError(f"not an in-toto statement ({STATEMENT})")
+    if statement.get("predicateType") != PREDICATE:
+        raise ReceiptError(f"predicate {statement.get('predicateType')!r}; this version reads {PREDICATE!r}")
+    try:
+        kind = msgspec.convert(statement, EnvelopeShape).predicate.get("kind")
+        if not isinstance(kind, str) or kind not in SHAPES:
+            raise ReceiptError(f"kind {kind!r}; this version reads {', '.join(SHAPES)}")
+        msgspec.convert(statement["predicate"], SHAPES[kind])
+    except msgspec.ValidationError as error:
+        raise ReceiptError(str(error)) from None
