@@ -4,7 +4,7 @@ Rows of logits tie within a tile and across tiles (4,096 tokens in the proposal,
 zeros, masks or one finite logit, or are so near each other that only their softmax ties. Each is judged as callers
 give it, one-hot at the logits' argmax, and as its softmax, where the lower id of equal probabilities is the argmax
 (semantics section 3, rule 7). A round's rows follow each other in that order from every start, so that each row is met
-at every position; on wide vocabularies from every sixth start. Carriers hold arbitrary ids and tickets: none may be
+at every position; on wide vocabularies from every fifth start. Carriers hold arbitrary ids and tickets: none may be
 read.
 """
 
@@ -27,7 +27,7 @@ VOCABS = (33, 97, 1025, 4097, 8300)
 MODEL = 151_936
 DEPTHS = (4, 5)
 TILES = (1024, 4096)
-WIDE, STRIDE = 4096, 6  # above WIDE tokens a round starts at every STRIDE-th row: a round has 5 or 6
+WIDE, STRIDE = 4096, 5  # above WIDE tokens a round starts at every STRIDE-th row: it has 5 or 6, so all are met
 KEY = 0xC0AC29B7C97C50DD
 SHARED = Seed(b"pp3 pairs at temperature 0")
 PATHS = ("carrier", "point-mass")
