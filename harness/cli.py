@@ -41,8 +41,15 @@ def qualify(**options: Any) -> int:
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def exhaustive(device: str, out: Path | None, as_json: bool) -> int:
+@click.option("--planted", is_flag=True, help="Print docs/exact-faults.md: a planted fault for each check.")
+def exhaustive(device: str, out: Path | None, as_json: bool, planted: bool) -> int:
     """Enumerate what is a finite integer function: draws, edges, the decision tree, the exponential, counters."""
+    if planted:
+        from pp3.harness.exact import planted as faults
+
+        rows = faults.rows()
+        click.echo(faults.page(rows), nl=False)
+        return Exit.OK if all(row.message for row in rows) else Exit.NEGATIVE
     from pp3.harness.exact.command import run_command
 
     return run_command("exhaustive", device, out, as_json)

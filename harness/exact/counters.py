@@ -1,7 +1,8 @@
 """The ledger of random words: which (key, counter, word) a campaign consumes, and that none is consumed twice.
 
-The reference is run with its random source recorded; the kernels consume the same words, since their outputs are the
-same bits. Words: a proposal reads word 0; a judged draft word 0; an emitted token words 1 and 2.
+Which words decide is derived from what was emitted: a proposal reads word 0, a judged draft word 0, an emitted token
+words 1 and 2. The reference's random source is recorded, and must be read at just those blocks; the kernels read the
+same, since their outputs are the same bits.
 """
 
 import itertools
@@ -13,7 +14,7 @@ import numpy as np
 from pp3.harness.campaign import of_document
 from pp3.harness.exact.enumeration import Enumeration, Values
 from pp3.harness.run import sampled_batch
-from pp3.harness.samplers.contract import WANTED, Batch
+from pp3.harness.samplers.contract import WANTED, Batch, Emission
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
 from pp3.kernels import addressing, reference
@@ -29,42 +30,42 @@ Block = tuple[U64, U64, U64]
 
 def expect() -> Values:
     """Every consumed address distinct; the same numbers whoever counts them."""
-    consumed, _ = ledger()
-    return {"consumed": [consumed], "distinct": [consumed], "greedy": [0], "near-keys": [NEAR, NEAR]}
+    consumed, _, _ = ledger()
+    return {"consumed": [consumed], "distinct": [consumed], "elsewhere": [0], "greedy": [0], "near-keys": [NEAR, NEAR]}
 
 
 def observe() -> Enumeration:
     """Record a campaign's blocks and count the distinct ones."""
-    consumed, distinct = ledger()
+    consumed, distinct, elsewhere = ledger()
     values: Values = {
         "consumed": [consumed],
         "distinct": [distinct],
+        "elsewhere": [elsewhere],
         "greedy": [greedy_blocks()],
         "near-keys": [NEAR, len({*near_keys()})],
     }
     return Enumeration(id="counters", claim=CLAIM, compared=consumed + NEAR, values=values)
 
 
-def ledger() -> tuple[int, int]:
-    """Words consumed by REQUESTS requests of every target and depth, and how many of them are distinct.
-
-    A block that is read more than once in one role counts once a request: the verifier computes a block's words for
-    rows that do not need them, and only what decides is consumed.
-    """
+def ledger() -> tuple[int, int, int]:
+    """Words consumed by REQUESTS requests of every target and depth, how many differ, and blocks read elsewhere."""
     rows = []
-    first = 0
+    first = elsewhere = 0
     for target in of_document({}, "default").targets:
         for depth in (4, 5):
             batch = sampled_batch(target, depth, 4, SEED, first, first + REQUESTS)
             first += REQUESTS
-            rows.append(_consumed(batch))
+            with recorded() as blocks:
+                emission = ReferenceSampler().run(batch)
+            rows.append(_consumed(batch, emission))
+            read = {tuple(row) for block in blocks for row in np.stack(block, axis=1).tolist()}
+            elsewhere += len(read ^ {tuple(row) for row in rows[-1][:, :3].tolist()})
     whole = np.concatenate(rows)
-    return len(whole), len(np.unique(whole, axis=0))
+    return len(whole), len(np.unique(whole, axis=0)), elsewhere
 
 
-def _consumed(batch: Batch) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
+def _consumed(batch: Batch, emission: Emission) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
     """Rows (key, round, position, word) that decide something in a batch of sampled requests."""
-    emission = ReferenceSampler().run(batch)
     n, depth = len(batch), batch.depth
     kept = emission.num_sampled - 1
     void = np.concatenate([batch.given == -1, np.zeros((n, 1), np.bool_)], axis=1)

@@ -84,20 +84,23 @@ class Tree:
         self.kept = np.zeros((depth + 1, VOCAB), np.int64)
         np.put_along_axis(self.kept[:depth], self.ids, self.tickets, axis=1)
         self.kept[depth] = self.kept[0]  # the bonus row
-        self.split = self.kept.copy()  # half of the draft's mass moved to the next token
-        half = self.split[np.arange(depth), self.drafts] // 2
-        self.split[np.arange(depth), self.drafts] -= half
-        self.split[np.arange(depth), (self.drafts + 1) % VOCAB] += half
-        self.missed = self.kept.copy()
-        moved = self.missed[np.arange(depth), self.drafts].copy()
-        self.missed[np.arange(depth), self.drafts] = 0
-        self.missed[np.arange(depth), (self.drafts + 1) % VOCAB] += moved
+        half = self.kept[np.arange(depth), self.drafts] // 2
+        self.split = self._moved(half)  # half of the draft's mass on two other tokens, so that w64 decides a residual
+        self.missed = self._moved(self.kept[np.arange(depth), self.drafts])
         self.edges = [
             -(-(int(self.split[j, self.drafts[j]]) << 32) // int(self.kept[j, self.drafts[j]])) for j in range(depth)
         ]
         edge = self.edges[0]
         self.leaves = list(leaves(depth, edge))[only]
         self.sampled = np.arange(len(self.leaves)) % GREEDY_EVERY != 2
+
+    def _moved(self, mass: Array) -> Array:
+        """The kept rows with `mass` [depth] of each draft moved to the two tokens after it."""
+        rows, position = self.kept.copy(), np.arange(self.depth)
+        rows[position, self.drafts] -= mass
+        rows[position, (self.drafts + 1) % VOCAB] += mass // 2
+        rows[position, (self.drafts + 2) % VOCAB] += mass - mass // 2
+        return rows
 
     def lengths(self) -> Array:
         """Tokens emitted by each round, walked by hand."""

@@ -1,0 +1,316 @@
+"""The enumeration of draws: every ticket boundary of all 256 supports, and each planted fault counted."""
+
+import bisect
+import inspect
+import itertools
+import types
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pp3 import targets
+from pp3.harness import backends
+from pp3.harness.backends import Arithmetic, Backend, Dtype
+from pp3.harness.exact import draws, suite
+from pp3.harness.exact.enumeration import Enumeration, Values, differences, digest
+from pp3.harness.seeds import integers
+from pp3.kernels import reference
+from pp3.kernels.addressing import words
+from pp3.kernels.reference import ONE, SUPPORT, TAU, Supports, allocate
+
+ROWS = dict(draws.rows())
+SLICE, PIECE = 1 << 19, 1 << 17  # draw values and chunk of the shortened enumeration
+SHORT = "disjoint/row-0"
+INTERPRETED = (
+    "flat",
+    "one-finite",
+    "nine-finite",
+    "31-tickets",
+    "ties-at-the-border",
+    "ties-everywhere",
+    "exactly-32",
+    "steep",
+    "invalidated/row-0",
+    "sparse-tail/row-0",  # four tiles
+)
+Ints = npt.NDArray[np.int64]
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Arithmetic:
+    """The kernels in the interpreter."""
+    return backends.start(Backend.INTERPRETER)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enumerate the first 2^19 draws in four chunks instead of all 2^24."""
+    monkeypatch.setattr(draws, "ONE", SLICE)
+    monkeypatch.setattr(draws, "CHUNK", PIECE)
+
+
+def mutant(old: str, new: str) -> Any:
+    """The reference with one expression of its source replaced."""
+    source = inspect.getsource(reference)
+    assert source.count(old) == 1, old
+    module = types.ModuleType("reference_mutant")
+    exec(compile(source.replace(old, new), "<mutant>", "exec"), vars(module))
+    return module
+
+
+def boundaries(supports: Supports) -> Ints:
+    """Draws on both sides of every ticket boundary, the first and the last."""
+    edges = np.cumsum(supports.tickets[0], dtype=np.int64)
+    both = np.concatenate([[0], edges - 1, edges, [ONE - 1]])
+    return np.unique(both[(both >= 0) & (both < ONE)])
+
+
+def tokens_of(supports: Supports, chosen: Ints) -> list[int]:
+    """The token that owns each draw, one at a time in Python integers."""
+    running = list(itertools.accumulate(supports.tickets[0].tolist()))
+    return [int(supports.ids[0, bisect.bisect_right(running, draw)]) for draw in chosen.tolist()]
+
+
+def shortened(name: str) -> Values:
+    """What the first 2^19 draws of a support must count."""
+    running = np.cumsum(allocate(ROWS[name][None]).tickets[0], dtype=np.int64).clip(max=SLICE)
+    return {name: [*np.diff(running, prepend=0).tolist(), 0, 0]}
+
+
+def test_the_supports_are_those_of_the_claim() -> None:
+    names = [name for name, _ in draws.rows()]
+    assert len(names) == len(set(names)) == draws.SUPPORTS == 256
+    for name in targets.NAMES:
+        for number, logits in enumerate(targets.build(name).draft_logits):
+            assert (ROWS[f"{name}/row-{number}"] == logits).all()
+    assert all(row.dtype == np.float32 and SUPPORT <= len(row) <= 1 << 18 for row in ROWS.values())
+    assert not any(allocate(row[None]).failed[0] for row in ROWS.values())
+    assert {SUPPORT, 97, 12_301} <= {len(row) for row in ROWS.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "tickets"),
+    [
+        pytest.param("flat", [ONE // 32] * 32, id="flat-has-equal-cells"),
+        pytest.param("one-finite", [ONE], id="one-finite-logit-takes-all"),
+        pytest.param("31-tickets", [31, ONE - 31], id="a-cell-of-31"),
+    ],
+)
+def test_a_special_support(name: str, tickets: list[int]) -> None:
+    held = allocate(ROWS[name][None]).tickets[0]
+    assert sorted(held[held > 0].tolist()) == tickets
+
+
+def test_ties_cross_the_32nd_place() -> None:
+    """24 threes and 24 ones: the eight lowest ids of the ones come in, and tie with sixteen that do not."""
+    assert allocate(ROWS["ties-at-the-border"][None]).ids[0].tolist() == list(range(SUPPORT))
+    row = ROWS["ties-everywhere"]
+    last = np.sort(row)[::-1][SUPPORT - 1]
+    assert (row == last).sum() > (row[allocate(row[None]).ids[0]] == last).sum()
+
+
+def test_hashed_rows_are_sums_of_four_words() -> None:
+    """Recomputed in Python integers from the hash itself."""
+    packed = integers(draws.SHARED, "row-7", 5).tolist()
+    sums = [sum(int(number) >> 16 * k & 0xFFFF for k in range(4)) for number in packed]
+    assert draws.hashed("row-7", 5, 8.0).tolist() == [(total - 131_070) / 4096 for total in sums]
+
+
+def test_an_address_gives_its_draw(rng: np.random.Generator) -> None:
+    """Whatever the eight bits below it, which are not all alike."""
+    chosen = np.concatenate([[0, 1, ONE - 2, ONE - 1], rng.integers(0, ONE, 1000)])
+    block = words(np.full(len(chosen), draws.KEY, np.uint64), *draws.addresses(chosen))
+    assert (block[:, 0] >> np.uint32(8) == chosen).all()
+    assert len(set((block[:, 0] & np.uint32(0xFF)).tolist())) > 200
+
+
+def test_expected_counts_are_tickets_then_two_zeros() -> None:
+    expected = draws.expect(list(ROWS))
+    assert list(expected) == list(ROWS)
+    for name, counts in expected.items():
+        assert isinstance(counts, list)
+        assert counts == [*allocate(ROWS[name][None]).tickets[0].tolist(), 0, 0]
+        assert sum(counts) == ONE
+    assert draws.expect(["flat", "no such row"]).keys() == {"flat"}
+
+
+def test_both_sides_of_every_boundary_of_all_supports() -> None:
+    met = 0
+    for name, logits in ROWS.items():
+        supports = allocate(logits[None])
+        chosen = boundaries(supports)
+        keys, sampled = np.full(len(chosen), draws.KEY, np.uint64), np.ones(len(chosen), np.bool_)
+        got = draws._draw(supports, sampled, keys, *draws.addresses(chosen))
+        assert got.token.tolist() == tokens_of(supports, chosen), name
+        met += len(chosen)
+    assert met > 10_000
+
+
+@pytest.mark.parametrize("name", INTERPRETED)
+def test_both_sides_of_every_boundary_through_the_kernels(name: str, kernels: Arithmetic) -> None:
+    """One launch a support, with the support found anew by sorting in Python."""
+    logits = ROWS[name]
+    supports = allocate(logits[None])
+    chosen = boundaries(supports)
+    n = len(chosen)
+    got = kernels.propose(
+        np.broadcast_to(logits, (n, len(logits))),
+        Dtype.FP32,
+        np.ones(n, np.bool_),
+        np.full(n, draws.KEY, np.uint64),
+        *draws.addresses(chosen),
+        TAU,
+    )
+    values = logits.tolist()
+    best = sorted(sorted(range(len(values)), key=lambda token: (-values[token], token))[:SUPPORT])
+    assert (got.status == 0).all()
+    assert (got.ids == best).all()
+    assert (got.tickets == supports.tickets[0]).all()
+    assert got.token.tolist() == tokens_of(supports, chosen)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_short_enumeration_counts_what_it_must() -> None:
+    found = draws.observe_reference([SHORT])
+    assert differences(found.values, shortened(SHORT)) == []
+    assert (found.id, found.claim, found.compared) == ("draws", draws.CLAIM, SLICE)
+
+
+@pytest.mark.usefixtures("short")
+def test_no_support_no_draws() -> None:
+    assert draws.observe_reference([]) == Enumeration(id="draws", claim=draws.CLAIM, compared=0, values={})
+
+
+def moved(supports: Supports) -> Supports:
+    """One ticket from the first held cell to the next: every boundary but one stays."""
+    tickets = supports.tickets.copy()
+    first, second = np.flatnonzero(tickets[0] > 1)[:2]
+    tickets[0, first] -= 1
+    tickets[0, second] += 1
+    return supports._replace(tickets=tickets)
+
+
+def exchanged(supports: Supports) -> Supports:
+    """Two cells with their tickets in the other order: the counts of all draws stay."""
+    ids, tickets = supports.ids.copy(), supports.tickets.copy()
+    ids[0, :2], tickets[0, :2] = ids[0, 1::-1], tickets[0, 1::-1]
+    return supports._replace(ids=ids, tickets=tickets)
+
+
+def foreign(supports: Supports) -> Supports:
+    """The first token is another, which the support lacks."""
+    ids = supports.ids.copy()
+    ids[0, 0] = next(token for token in range(len(ids[0]) + 1) if token not in ids[0])
+    return supports._replace(ids=ids)
+
+
+def with_supports(change: Any) -> Any:
+    """The reference drawing from supports that are not those allocated."""
+    return lambda supports, *rest: reference.propose_rows(change(supports), *rest)
+
+
+FAULTS = {
+    "a boundary moved by one": (lambda: with_supports(moved), [0]),
+    "two cells exchanged": (lambda: with_supports(exchanged), [SUPPORT + 1]),
+    "a token outside the support": (lambda: with_supports(foreign), [0, SUPPORT]),
+    "less for less or equal": (lambda: mutant("running <= draw", "running < draw").propose_rows, [0]),
+    "one bit too many of the word": (lambda: mutant(">> np.uint32(8)", ">> np.uint32(7)").propose_rows, []),
+    "the wrong word": (lambda: mutant("[:, 0] >> np.uint32(8)", "[:, 2] >> np.uint32(8)").propose_rows, []),
+    "the first token for the last draw of a cell": (
+        lambda: (
+            mutant(
+                "(running <= draw[:, None]).sum(axis=1)", "(running <= draw[:, None] + 1).sum(axis=1) % SUPPORT"
+            ).propose_rows
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(("plant", "places"), FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_counted(plant: Any, places: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One draw in 2^24 is enough; where it is known which integer tells, it does."""
+    monkeypatch.setattr(draws, "propose_rows", plant())
+    got, want = draws.observe_reference([SHORT]).values, shortened(SHORT)
+    assert differences(got, want)
+    assert [at for at in places if got[SHORT][at] == want[SHORT][at]] == []
+
+
+def test_a_wrong_boundary_is_seen_by_the_short_form() -> None:
+    """Boundaries moved by one in every support: the check of both sides sees each."""
+    for name, logits in ROWS.items():
+        supports = allocate(logits[None])
+        if (supports.tickets[0] > 1).sum() < 2:
+            continue
+        chosen = boundaries(supports)
+        keys, sampled = np.full(len(chosen), draws.KEY, np.uint64), np.ones(len(chosen), np.bool_)
+        got = draws._draw(moved(supports), sampled, keys, *draws.addresses(chosen))
+        assert got.token.tolist() != tokens_of(supports, chosen), name
+
+
+@pytest.mark.soak
+def test_every_draw_of_the_supports_of_a_cpu() -> None:
+    """All 2^24, three minutes."""
+    found = draws.observe_reference(list(suite.ON_CPU))
+    assert differences(found.values, draws.expect(list(suite.ON_CPU))) == []
+    assert found.compared == ONE * len(suite.ON_CPU)
+
+
+@pytest.mark.soak
+def test_every_boundary_of_all_supports_through_the_kernels(kernels: Arithmetic) -> None:
+    for name, logits in ROWS.items():
+        supports = allocate(logits[None])
+        chosen = boundaries(supports)
+        n = len(chosen)
+        rows, on = np.broadcast_to(logits, (n, len(logits))), np.ones(n, np.bool_)
+        address = (np.full(n, draws.KEY, np.uint64), *draws.addresses(chosen))
+        got = kernels.propose(rows, Dtype.FP32, on, *address, TAU)
+        want = reference.propose(rows, on, *address, TAU)
+        assert digest(*got) == digest(*want), name
+
+
+@pytest.mark.gpu
+def test_every_draw_of_every_support_on_a_gpu() -> None:
+    found = draws.observe_cuda(list(ROWS))
+    assert differences(found.values, draws.expect(list(ROWS))) == []
+    assert found.compared == ONE * draws.SUPPORTS
+
+
+@pytest.mark.gpu
+def test_a_gpu_counts_another_row_differently() -> None:
+    """A logit one FP32 step away that moves a ticket is seen; the ids are the device's own."""
+    row = ROWS["nine-finite"].copy()
+    place = int(np.flatnonzero(np.isfinite(row))[3])
+    while (allocate(row[None]).tickets == allocate(ROWS["nine-finite"][None]).tickets).all():
+        row[place] = np.nextafter(row[place], np.float32(9))
+    assert differences(draws.count_cuda([("nine-finite", row)]), draws.expect(["nine-finite"]))
+
+
+def test_what_differs_is_named_once() -> None:
+    """The first place of a key, a key on one side only, another length, text."""
+    one: Values = {"a": [1, 2, 3], "b": [1], "c": "0f", "d": [0]}
+    other: Values = {"a": [1, 5, 6], "b": [1, 2], "c": "10", "e": [0]}
+    assert differences(one, other) == [
+        "a[1] is 2, must be 5",
+        "b is 1 integers, must be 2 integers",
+        "c is 0f, must be 10",
+        "d is 1 integers, must be None",
+        "e is None, must be 1 integers",
+    ]
+    assert differences(one, dict(one)) == []
+
+
+def test_a_digest_is_of_the_values() -> None:
+    """Whatever their width and layout; order and sign count."""
+    assert digest(np.array([1, -2], np.int32)) == digest(np.array([1, 9, -2, 9], np.int64)[::2])
+    assert digest(np.array([1, 2])) == digest(np.array([1]), np.array([2]))
+    assert digest(np.array([1, 2])) != digest(np.array([2, 1]))
+    assert digest(np.array([1])) != digest(np.array([-1]))
+
+
+def test_an_enumeration_in_receipt_form() -> None:
+    found = Enumeration(id="x", claim="y", compared=3, values={"k": [1]})
+    assert found.plain() == {"claim": "y", "compared": 3, "id": "x", "values": {"k": [1]}}

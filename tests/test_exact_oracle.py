@@ -1,0 +1,266 @@
+"""The bridge as a command: every policy, what a wrong device comes to, and its receipt and page."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pp3.harness import backends, canonical, cli
+from pp3.harness.backends import Arithmetic, Backend, Reference
+from pp3.harness.errors import Exit, VerificationError
+from pp3.harness.evidence.verify import verify
+from pp3.harness.exact import draws, oracle
+from pp3.harness.verdict import Verdict
+from pp3.kernels.reference import ONE, SUPPORT, allocate
+from pp3.targets.policies import POLICIES, build_policy
+
+REFERENCE = {"backend": "reference", "name": "pp3-top32", "version": "1.2"}
+CUDA = REFERENCE | {"backend": "cuda"}
+ROUNDS = 11 * len(POLICIES)
+Rows = list[dict[str, Any]]
+
+
+def observe(backend: Backend = Backend.REFERENCE) -> Rows:
+    """Every policy, as it is read back from a receipt."""
+    found = oracle.observe(backend, lambda *progress: None)
+    return list(canonical.decode(canonical.encode(found)))
+
+
+@pytest.fixture(scope="module")
+def observed() -> Rows:
+    """What the reference emits; copy before changing."""
+    return observe()
+
+
+def counted(rows: list[tuple[str, Any]]) -> Any:
+    """What a right GPU counts: the tickets of its own tables, none outside, none falling."""
+    return {name: [*allocate(row[None]).tickets[0].tolist(), 0, 0] for name, row in rows}
+
+
+def on_gpu(monkeypatch: pytest.MonkeyPatch, count: Any = counted, arithmetic: type[Reference] = Reference) -> Rows:
+    """Every policy as a GPU would show it, which emits by `arithmetic` and whose draws are counted by `count`."""
+    monkeypatch.setattr(backends, "start", lambda backend: arithmetic())
+    monkeypatch.setattr(draws, "count_cuda", count)
+    return observe(Backend.CUDA)
+
+
+def test_the_reference_passes(observed: Rows) -> None:
+    found = oracle.conclude(observed, REFERENCE, {})
+    assert (found.verdict, found.reasons) == (Verdict.PASS, [])
+    assert found.sentence.startswith("PASS: the NumPy reference of pp3-top32 1.2: from the tickets it emitted, ")
+    assert f"equals the target as a rational in {ROUNDS} rounds of {len(POLICIES)} policies" in found.sentence
+    assert [row["survey"]["target"] for row in observed] == list(POLICIES)
+    assert all(row["survey"]["drawn"] is None for row in observed)
+
+
+def test_progress_is_by_policy() -> None:
+    said: list[Any] = []
+    oracle.observe(Backend.REFERENCE, lambda *progress: said.append(progress))
+    assert said == [("policies", done, 4) for done in range(5)]
+
+
+def test_the_kernels_emit_the_same_tables(observed: Rows) -> None:
+    """In the interpreter: every integer of every policy."""
+    assert observe(Backend.INTERPRETER) == observed
+
+
+def test_distances_stand_beside_the_tables(observed: Rows) -> None:
+    """A row each, largest remainder never farther from the ideal, both enclosed to 1e-20."""
+    for row in observed:
+        assert len(row["distances"]) == len(build_policy(row["survey"]["target"]).draft_logits)
+        for one in row["distances"]:
+            low, high = (float(end) for end in one["emitted"])
+            assert 0 <= low <= high < 32 / ONE
+            assert float(one["largestRemainder"][0]) <= high
+
+
+def test_a_gpu_passes_with_its_draws_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = on_gpu(monkeypatch)
+    assert all(len(row["survey"]["drawn"]) == len(row["survey"]["ids"]) for row in rows)
+    found = oracle.conclude(rows, CUDA, {"gpu": "NVIDIA H200"})
+    assert (found.verdict, found.reasons) == (Verdict.PASS, [])
+    assert "the Triton kernels of pp3-top32 1.2 on NVIDIA H200" in found.sentence
+
+
+def test_a_gpu_whose_draws_were_not_counted_fails(observed: Rows) -> None:
+    found = oracle.conclude(observed, CUDA, {})
+    assert found.verdict is Verdict.FAIL
+    assert found.reasons == [f"{name}: the draws of a GPU's tables were not enumerated" for name in POLICIES]
+
+
+def one_moved(rows: list[tuple[str, Any]]) -> Any:
+    """One draw of 2^24, of one row, gives the next token."""
+    found = counted(rows)
+    first, second = np.flatnonzero(np.array(found["0"][:SUPPORT]) > 1)[:2]
+    found["0"][first] -= 1
+    found["0"][second] += 1
+    return found
+
+
+def one_outside(rows: list[tuple[str, Any]]) -> Any:
+    """One draw gives a token outside the support."""
+    found = counted(rows)
+    found["0"][int(np.argmax(found["0"][:SUPPORT]))] -= 1
+    found["0"][SUPPORT] += 1
+    return found
+
+
+def one_lost(rows: list[tuple[str, Any]]) -> Any:
+    """One draw is missing."""
+    found = counted(rows)
+    found["0"][int(np.argmax(found["0"][:SUPPORT]))] -= 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "breach"),
+    [
+        pytest.param(one_moved, "law", id="a-boundary-moved-by-one"),
+        pytest.param(one_outside, "ids", id="a-draw-outside-the-support"),
+        pytest.param(one_lost, "draws", id="a-draw-lost"),
+    ],
+)
+def test_one_wrong_draw_fails(count: Any, breach: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every round of every policy that reads the row; one that rejects every draft cannot tell by its law."""
+    found = oracle.conclude(on_gpu(monkeypatch, count), CUDA, {})
+    assert found.verdict is Verdict.FAIL
+    assert found.reasons[0].startswith("identity, depth 4, void [")
+    assert all(f"breach='{breach}'" in reason for reason in found.reasons)
+
+
+class Emits(Reference):
+    """The reference with the emitted tables changed."""
+
+    def change(self, ids: Any, tickets: Any) -> None:
+        """Change them in place."""
+
+    def propose(self, *given: Any) -> Any:
+        found = super().propose(*given)
+        ids, tickets = found.ids.copy(), found.tickets.copy()
+        self.change(ids, tickets)
+        return found._replace(ids=ids, tickets=tickets)
+
+
+class OneTicketMoved(Emits):
+    """One boundary of one row."""
+
+    def change(self, ids: Any, tickets: Any) -> None:
+        tickets[3, np.flatnonzero(tickets[3] > 1)[:2]] += np.array([1, -1], np.int32)
+
+
+class OneTicketLost(Emits):
+    """A row of sum 2^24 - 1."""
+
+    def change(self, ids: Any, tickets: Any) -> None:
+        tickets[3, tickets[3].argmax()] -= 1
+
+
+class OneIdTwice(Emits):
+    """A support that lists a token twice."""
+
+    def change(self, ids: Any, tickets: Any) -> None:
+        ids[3, 8] = ids[3, 7]
+
+
+@pytest.mark.parametrize("fault", [OneTicketMoved, OneTicketLost, OneIdTwice])
+def test_a_wrong_table_fails_every_policy(fault: type[Emits], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is judged again to the same end."""
+    monkeypatch.setattr(backends, "start", lambda backend: fault())
+    found = oracle.conclude(observe(), REFERENCE, {})
+    assert found.verdict is Verdict.FAIL
+    assert {reason.partition(":")[0].partition(",")[0] for reason in found.reasons} == set(POLICIES)
+    assert found.sentence.endswith(f": {found.reasons[0]}. Self-attested.")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda rows: rows.pop(), id="one-left-out"),
+        pytest.param(lambda rows: rows.append(copy.deepcopy(rows[0])), id="one-twice"),
+        pytest.param(lambda rows: rows.reverse(), id="another-order"),
+        pytest.param(lambda rows: rows[1]["survey"].update(target="wish"), id="an-unknown-one"),
+        pytest.param(lambda rows: rows.clear(), id="none"),
+    ],
+)
+def test_other_policies_fail(change: Any, observed: Rows) -> None:
+    rows = copy.deepcopy(observed)
+    change(rows)
+    found = oracle.conclude(rows, REFERENCE, {})
+    assert found.verdict is Verdict.FAIL
+    assert found.reasons[0].endswith(f"they must be {', '.join(POLICIES)}")
+
+
+def test_a_table_under_another_name_is_refused(observed: Rows) -> None:
+    rows = copy.deepcopy(observed)
+    rows[0]["survey"]["target"], rows[3]["survey"]["target"] = "disjoint", "identity"
+    with pytest.raises((VerificationError, ValueError)):
+        oracle.conclude(rows, REFERENCE, {})
+
+
+def test_other_distances_are_refused(observed: Rows) -> None:
+    rows = copy.deepcopy(observed)
+    rows[2]["distances"][0]["moved"] += 1
+    with pytest.raises(VerificationError, match="sparse: the distances from the softmax recompute to others"):
+        oracle.conclude(rows, REFERENCE, {})
+
+
+def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object on stdout, a receipt and a page; the tables are those of the reference."""
+    assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out"), "--json"]) == Exit.OK
+    (line,) = capsys.readouterr().out.splitlines()
+    result = json.loads(line)
+    assert set(result) == {"verdict", "sentence", "receipt", "report", "seconds"}
+    written = Path(result["receipt"])
+    found = verify(written, written.read_bytes())
+    assert (found.ok, found.verdict, found.current) == (True, "PASS", "unchecked")
+    assert [step.name for step in found.steps] == [
+        "bytes",
+        "name",
+        "shape",
+        "recompute policies",
+        "verdict",
+        "non-claims",
+        "sources",
+    ]
+    assert Path(result["report"]).is_file()
+    predicate = canonical.decode(written.read_bytes())["predicate"]
+    assert (predicate["kind"], predicate["sampler"]["backend"]) == ("oracle", "reference")
+    assert all(row["passed"] == row["total"] > 0 for row in predicate["kernels"]["conform"])
+
+
+def test_a_run_says_how_far_each_policy_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out")]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [*POLICIES, "receipt", "page", "took"]
+    assert all("as emitted" in line and "by largest remainder" in line for line in lines[1:5])
+
+
+def test_a_wrong_device_is_exit_1_and_still_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A FAIL is a value: its receipt verifies."""
+    start = backends.start
+    used: list[Arithmetic] = []
+
+    def faulty(backend: Backend) -> Arithmetic:
+        used.append(OneTicketMoved() if not used else start(backend))  # known answers come later
+        return used[-1]
+
+    monkeypatch.setattr(backends, "start", faulty)
+    assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out"), "--json"]) == Exit.NEGATIVE
+    written = Path(json.loads(capsys.readouterr().out)["receipt"])
+    found = verify(written, written.read_bytes())
+    assert (found.ok, found.verdict) == (True, "FAIL")
+
+
+@pytest.mark.gpu
+def test_every_policy_on_a_gpu(observed: Rows) -> None:
+    """The reference's tables, and every draw of each counted."""
+    rows = observe(Backend.CUDA)
+    assert oracle.conclude(rows, CUDA, {}).reasons == []
+    for one, other in zip(rows, observed, strict=True):
+        assert (one["survey"]["ids"], one["distances"]) == (other["survey"]["ids"], other["distances"])
+        assert one["survey"]["tickets"] == other["survey"]["tickets"]

@@ -1,0 +1,266 @@
+"""The suite: what each device owes, that one wrong integer fails it, and the commands over it."""
+
+import copy
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pp3.harness import backends, canonical, cli
+from pp3.harness.backends import Backend
+from pp3.harness.errors import Exit
+from pp3.harness.evidence.verify import verify
+from pp3.harness.exact import counters, draws, edges, exponential, invariance, pairs, suite, tree
+from pp3.harness.exact.enumeration import Enumeration
+from pp3.harness.verdict import Verdict
+
+REFERENCE = {"backend": "reference", "name": "pp3-top32", "version": "1.2"}
+CUDA = REFERENCE | {"backend": "cuda"}
+MODULES = {
+    "draws": draws,
+    "edges": edges,
+    "tree": tree,
+    "exponential": exponential,
+    "counters": counters,
+    "invariance": invariance,
+    "pairs": pairs,
+}
+CLAIMS: dict[str, str] = {which: module.CLAIM for which, module in MODULES.items()}
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What must be observed, computed once for all tests of this file."""
+    monkeypatch.setattr(suite, "expected", EXPECTED)
+
+
+EXPECTED = functools.cache(suite.expected)
+
+
+def right(gpu: bool = False) -> Rows:
+    """What a right device observes, in receipt form."""
+    return copy.deepcopy(
+        [
+            Enumeration(id=which, claim=CLAIMS[which], compared=10, values=EXPECTED(which, gpu)).plain()
+            for which in suite.IDS
+        ]
+    )
+
+
+def test_the_expected_are_those_of_each_module() -> None:
+    """By name and device; nothing is left out."""
+    assert tuple(CLAIMS) == suite.IDS
+    assert EXPECTED("draws", False) == draws.expect(list(suite.ON_CPU))
+    assert EXPECTED("edges", True) == EXPECTED("edges", False) == edges.expect()
+    assert EXPECTED("tree", True) == EXPECTED("tree", False)
+    assert EXPECTED("exponential", True) == exponential.expect()
+    assert EXPECTED("exponential", False) == {"hard": exponential.expect()["hard"]}
+    assert EXPECTED("invariance", False) == invariance.expect(gpu=False)
+    assert EXPECTED("pairs", True) == pairs.expect(gpu=True)
+    assert EXPECTED("counters", True) == EXPECTED("counters", False)
+
+
+def test_the_supports_of_each_device() -> None:
+    names = [name for name, _ in draws.rows()]
+    assert suite.supports(gpu=True) == names
+    assert suite.supports(gpu=False) == list(suite.ON_CPU)
+    assert set(suite.ON_CPU) < set(names)
+    assert len(suite.ON_CPU) == 8
+
+
+@pytest.mark.parametrize(("sampler", "gpu"), [(REFERENCE, False), (CUDA, True)], ids=["cpu", "gpu"])
+def test_right_integers_pass(sampler: dict[str, Any], gpu: bool) -> None:
+    found = suite.conclude(right(gpu), sampler, {"gpu": "NVIDIA H200"})
+    assert (found.verdict, found.reasons) == (Verdict.PASS, [])
+    assert found.sentence.startswith("PASS: ")
+    assert found.sentence.endswith("every integer is the one it must be. Self-attested.")
+    assert f"{10 * len(suite.IDS)} draws, edges" in found.sentence
+    assert ("the NumPy reference of pp3-top32 1.2" in found.sentence) == (not gpu)
+    assert ("the Triton kernels of pp3-top32 1.2 on NVIDIA H200" in found.sentence) == gpu
+
+
+def test_a_gpu_is_held_to_more_than_a_cpu() -> None:
+    """The integers of a CPU do not pass for those of a GPU, nor the other way round."""
+    assert suite.conclude(right(gpu=False), CUDA, {}).verdict is Verdict.FAIL
+    assert suite.conclude(right(gpu=True), REFERENCE, {}).verdict is Verdict.FAIL
+    assert "on a GPU" in suite.conclude(right(gpu=True), CUDA, {}).sentence
+
+
+def integers() -> Iterator[tuple[str, str, int]]:
+    """Some integers of each entry kind: the first and last of a list, a digest."""
+    for which in suite.IDS:
+        for key, values in EXPECTED(which, False).items():
+            if which == "edges" and not key.startswith(("disjoint/row-0", "context/row-3")):
+                continue
+            yield which, key, 0
+            if isinstance(values, list) and len(values) > 1:
+                yield which, key, len(values) - 1
+
+
+def test_one_wrong_integer_fails() -> None:
+    """And is named, with what it must be."""
+    met = list(integers())
+    assert {which for which, _, _ in met} == set(suite.IDS)
+    for which, key, at in met:
+        rows = right()
+        values = next(row["values"] for row in rows if row["id"] == which)
+        old = values[key]
+        if isinstance(old, str):
+            values[key] = old[:-1] + ("0" if old[-1] != "0" else "1")
+            reason = f"{which}: {key} is {values[key]}, must be {old}"
+        else:
+            old[at] += 1
+            reason = f"{which}: {key}[{at}] is {old[at]}, must be {old[at] - 1}"
+        found = suite.conclude(rows, REFERENCE, {})
+        assert (found.verdict, found.reasons) == (Verdict.FAIL, [reason])
+        assert found.sentence.endswith(f"; {reason}. Self-attested.")
+
+
+@pytest.mark.parametrize("which", suite.IDS)
+def test_what_did_not_run_is_inconclusive(which: str) -> None:
+    found = suite.conclude([row for row in right() if row["id"] != which], REFERENCE, {})
+    assert (found.verdict, found.reasons) == (Verdict.INCONCLUSIVE, [f"{which}: not run"])
+
+
+def test_nothing_ran() -> None:
+    found = suite.conclude([], REFERENCE, {})
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reasons == [f"{which}: not run" for which in suite.IDS]
+
+
+def test_an_unknown_enumeration_fails() -> None:
+    found = suite.conclude([*right(), {"id": "wish", "values": {}, "compared": 1}], REFERENCE, {})
+    assert (found.verdict, found.reasons) == (Verdict.FAIL, ["wish: unknown enumeration"])
+
+
+def test_what_is_wrong_outweighs_what_is_missing() -> None:
+    rows = right()[1:]
+    rows[0]["values"]["disjoint/row-0/accepting"][3] += 1
+    found = suite.conclude(rows, REFERENCE, {})
+    assert found.verdict is Verdict.FAIL
+    assert [reason.partition(":")[0] for reason in found.reasons] == ["edges", "draws"]
+
+
+def test_a_key_left_out_or_added_fails() -> None:
+    rows = right()
+    del rows[0]["values"]["flat"]
+    rows[4]["values"]["more"] = [0]
+    assert suite.conclude(rows, REFERENCE, {}).reasons == [
+        "draws: flat is None, must be 34 integers",
+        "counters: more is 1 integers, must be None",
+    ]
+
+
+def enumeration(which: str) -> Enumeration:
+    """A right one, made by hand."""
+    return Enumeration(id=which, claim=CLAIMS[which], compared=10, values=EXPECTED(which, False))
+
+
+@pytest.mark.parametrize("device", [Backend.REFERENCE, Backend.CUDA])
+def test_every_enumeration_runs_once_in_order(device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the backend that was asked for."""
+    asked: list[Any] = []
+
+    def plant(module: Any, function: str, which: str) -> None:
+        def observe(*given: Any) -> Enumeration:
+            asked.append((function, *given))
+            return enumeration(which)
+
+        monkeypatch.setattr(module, function, observe)
+
+    monkeypatch.setattr(backends, "start", lambda backend: f"arithmetic of {backend}")
+    place = "cuda" if device is Backend.CUDA else "reference"
+    plant(draws, f"observe_{place}", "draws")
+    plant(edges, "observe", "edges")
+    plant(tree, "observe", "tree")
+    plant(exponential, f"observe_{place}", "exponential")
+    plant(counters, "observe", "counters")
+    plant(invariance, "observe", "invariance")
+    plant(pairs, "observe", "pairs")
+    said: list[tuple[str, int, int]] = []
+    found = suite.observe(device, lambda *progress: said.append(progress))
+    assert [one.id for one in found] == list(suite.IDS)
+    assert said == [("enumerations", done, len(suite.IDS)) for done in range(len(suite.IDS) + 1)]
+    assert asked == [
+        (f"observe_{place}", suite.supports(device is Backend.CUDA)),
+        ("observe", f"arithmetic of {device}"),
+        ("observe", f"arithmetic of {device}"),
+        (f"observe_{place}",),
+        ("observe",),
+        ("observe", device),
+        ("observe", f"arithmetic of {device}", device is Backend.CUDA),
+    ]
+
+
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> Rows:
+    """A command whose enumerations were made by hand; change them before it runs."""
+    rows = right()
+    found = [
+        Enumeration(id=row["id"], claim=row["claim"], compared=row["compared"], values=row["values"]) for row in rows
+    ]
+    monkeypatch.setattr(suite, "observe", lambda device, progress: found)
+    return rows
+
+
+def exhaustive(out: Path, *more: str) -> int:
+    """The command on a CPU; its exit code."""
+    return cli.run(["exhaustive", "--device", "cpu", "--out", str(out), *more])
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object on stdout, a receipt and a page."""
+    assert exhaustive(tmp_path / "out", "--json") == Exit.OK
+    (line,) = capsys.readouterr().out.splitlines()
+    result = json.loads(line)
+    assert set(result) == {"verdict", "sentence", "receipt", "report", "seconds"}
+    assert result["verdict"] == "PASS"
+    written = Path(result["receipt"])
+    found = verify(written, written.read_bytes())
+    assert (found.ok, found.verdict) == (True, "PASS")
+    assert Path(result["report"]).is_file()
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_run_says_a_line_for_each_enumeration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exhaustive(tmp_path / "out") == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("PASS: the NumPy reference of ")
+    assert [line.split()[0] for line in lines[1:-3]] == list(suite.IDS)
+    assert all(line.endswith(CLAIMS[line.split()[0]]) for line in lines[1:-3])
+    assert [line.split()[0] for line in lines[-3:]] == ["receipt", "page", "took"]
+
+
+def test_a_wrong_integer_is_exit_1_and_still_written(
+    by_hand: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A FAIL is a value: its receipt verifies."""
+    by_hand[0]["values"]["flat"][0] -= 1
+    assert exhaustive(tmp_path / "out", "--json") == Exit.NEGATIVE
+    written = Path(json.loads(capsys.readouterr().out)["receipt"])
+    assert canonical.decode(written.read_bytes())["predicate"]["verdict"] == "FAIL"
+    assert cli.run(["verify", str(written)]) == Exit.OK
+    assert cli.run(["verify", str(written), "--require-verdict", "PASS"]) == Exit.NEGATIVE
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_used_folder_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("")
+    assert exhaustive(tmp_path) == Exit.USAGE
+
+
+@pytest.mark.soak
+def test_the_whole_suite_on_a_cpu() -> None:
+    found = suite.observe(Backend.REFERENCE, lambda *progress: None)
+    assert suite.conclude([one.plain() for one in found], REFERENCE, {}).reasons == []
+
+
+@pytest.mark.gpu
+def test_the_whole_suite_on_a_gpu() -> None:
+    found = suite.observe(Backend.CUDA, lambda *progress: None)
+    assert suite.conclude([one.plain() for one in found], CUDA, {}).reasons == []
