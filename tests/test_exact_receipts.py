@@ -1,0 +1,430 @@
+"""Receipts of enumerations and of the bridge: each verifies, and every tampering is caught at its own step."""
+
+import copy
+import functools
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pp3.harness import backends, canonical
+from pp3.harness import survey as surveys
+from pp3.harness.backends import Backend
+from pp3.harness.campaign import our_limits
+from pp3.harness.errors import ReceiptError
+from pp3.harness.evidence import receipt
+from pp3.harness.evidence.shapes import check_shape
+from pp3.harness.evidence.verify import Verified, verify
+from pp3.harness.exact import oracle, suite
+from pp3.harness.exact.enumeration import Enumeration
+from pp3.harness.run import known_answers
+from pp3.harness.softmax_distance import distances
+from pp3.targets.policies import POLICIES, build_policy
+
+ROOT = Path(__file__).resolve().parent.parent
+STARTED = datetime(2026, 11, 29, 16, 0, 13, tzinfo=UTC)
+ENUMERATIONS, BRIDGED = "recompute enumerations", "recompute policies"
+STEPS = {
+    "exhaustive": ["bytes", "name", "shape", ENUMERATIONS, "verdict", "non-claims", "sources"],
+    "oracle": ["bytes", "name", "shape", BRIDGED, "verdict", "non-claims", "sources"],
+}
+EXPECTED = functools.cache(suite.expected)
+CONCLUDE: dict[str, Callable[..., suite.Conclusion | oracle.Conclusion]] = {
+    "exhaustive": suite.conclude,
+    "oracle": oracle.conclude,
+}
+Statement = dict[str, Any]
+Change = Callable[[Statement], object]
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What must be observed, computed once; tests/test_exact_suite.py holds it to its modules."""
+    monkeypatch.setattr(suite, "expected", EXPECTED)
+
+
+def observed(kind: str) -> list[dict[str, Any]]:
+    """What a right device on a CPU observes."""
+    if kind == "oracle":
+        return oracle.observe(Backend.REFERENCE, lambda *progress: None)
+    return [
+        Enumeration(id=which, claim=f"claim of {which}", compared=10, values=EXPECTED(which, False)).plain()
+        for which in suite.IDS
+    ]
+
+
+def made(kind: str) -> Statement:
+    """A statement as the command builds it."""
+    rows = observed(kind)
+    sampler = receipt.sampler_of(our_limits(), Backend.REFERENCE)
+    identity = backends.identity(Backend.REFERENCE)
+    kernels = {"bits": [], "conform": known_answers(Backend.REFERENCE), "identity": identity}
+    return receipt.build_exact(kind, STARTED, sampler, kernels, rows, CONCLUDE[kind](rows, sampler, identity))
+
+
+@pytest.fixture(scope="module")
+def originals() -> dict[str, Statement]:
+    """One receipt of each kind; copy before changing."""
+    return {kind: made(kind) for kind in STEPS}
+
+
+@pytest.fixture
+def statements(originals: dict[str, Statement]) -> dict[str, Statement]:
+    """A fresh copy of each."""
+    return copy.deepcopy(originals)
+
+
+def sealed(statement: Statement, source: Path | None = None) -> Verified:
+    """Verify a statement after writing it canonically under its new digest, as a forger would."""
+    content = canonical.encode(statement)
+    run = statement["predicate"].get("run") if isinstance(statement.get("predicate"), dict) else None
+    moment = receipt.stamp(str(run.get("startedUtc"))) if isinstance(run, dict) else "unknown"
+    return verify(Path(f"{moment}-{hashlib.sha256(content).hexdigest()}.json"), content, source)
+
+
+def rejudge(statement: Statement) -> None:
+    """Make the verdict follow from changed integers, as a forger would."""
+    predicate = statement["predicate"]
+    rows = predicate["policies" if predicate["kind"] == "oracle" else "enumerations"]
+    concluded = CONCLUDE[predicate["kind"]](rows, predicate["sampler"], predicate["kernels"]["identity"])
+    predicate["verdict"], predicate["reasons"] = concluded.verdict.value, concluded.reasons
+    predicate["sentence"] = concluded.sentence
+
+
+def edit(*path: str | int, to: Any) -> Change:
+    """Set a value of the predicate, or give it to a function of the old one."""
+
+    def change(statement: Statement) -> None:
+        place = statement["predicate"]
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    """One change after the other."""
+
+    def change(statement: Statement) -> None:
+        for one in changes:
+            one(statement)
+
+    return change
+
+
+def drop(*path: str | int, at: int = 0) -> Change:
+    """Remove one item of a list of the predicate."""
+    return edit(*path, to=lambda old: old[:at] + old[at + 1 :])
+
+
+def without(*path: str | int, key: str) -> Change:
+    """Remove one key of an object of the predicate."""
+    return edit(*path, to=lambda old: {name: value for name, value in old.items() if name != key})
+
+
+def named(*path: str | int, key: str, to: str) -> Change:
+    """Give a key of an object of the predicate another name."""
+    return edit(*path, to=lambda old: {to if name == key else name: value for name, value in old.items()})
+
+
+def flipped(text: str) -> str:
+    """A digest with its last digit changed."""
+    return text[:-1] + ("0" if text[-1] != "0" else "1")
+
+
+def longer(rational: str) -> str:
+    """A rational with one more digit in its denominator."""
+    return rational + "1"
+
+
+def swap(*path: str | int, one: int, other: int) -> Change:
+    """Exchange the id or name of two entries of the predicate."""
+
+    def change(statement: Statement) -> None:
+        rows = statement["predicate"][path[0]]
+        key = path[-1]
+        places = [rows[n]["survey"] if path[0] == "policies" else rows[n] for n in (one, other)]
+        places[0][key], places[1][key] = places[1][key], places[0][key]
+
+    return change
+
+
+def survey_anew(statement: Statement) -> None:
+    """Everything that follows from the first policy's tables made to follow from changed ones, but for the verdict."""
+    row = statement["predicate"]["policies"][0]
+    target = build_policy(row["survey"]["target"])
+    ids, tickets = row["survey"]["ids"], row["survey"]["tickets"]
+    row["survey"] = surveys.survey(target, ids, tickets).plain()
+    row["distances"] = [one.plain() for one in distances(target, ids, tickets)]
+
+
+COMMON: dict[str, tuple[Change, str]] = {
+    "another statement type": (lambda s: s.update(_type="https://in-toto.io/Statement/v2"), "shape"),
+    "another predicate": (lambda s: s.update(predicateType="urn:pp3:receipt:v2"), "shape"),
+    "an unknown field of the statement": (lambda s: s.update(signed="yes"), "shape"),
+    "an unknown field of the predicate": (lambda s: s["predicate"].update(approved="yes"), "shape"),
+    "the non-claims left out": (lambda s: s["predicate"].pop("nonClaims"), "shape"),
+    "the sampler left out": (lambda s: s["predicate"].pop("sampler"), "shape"),
+    "an unknown backend": (edit("sampler", "backend", to="tpu"), "shape"),
+    "an unknown kind": (edit("kind", to="sampled"), "shape"),
+    "the kind of a campaign": (edit("kind", to="qualify"), "shape"),
+    "another assurance": (edit("assurance", to="independently reproduced"), "shape"),
+    "no bound file": (lambda s: s.update(subject=[]), "shape"),
+    "another start": (edit("run", to=lambda old: {"finishedUtc": old["finishedUtc"]}), "shape"),
+    "an identity that is no object": (edit("kernels", "identity", to="H200"), "shape"),
+    "the verdict": (edit("verdict", to="FAIL"), "verdict"),
+    "an unknown verdict": (edit("verdict", to="EXCELLENT"), "verdict"),
+    "a reason made up": (edit("reasons", to=["it rained"]), "verdict"),
+    "the sentence": (edit("sentence", to=lambda old: old.replace("Self-attested", "Proved")), "verdict"),
+    "the name of the sampler": (edit("sampler", "name", to="another"), "verdict"),
+    "the version of the sampler": (edit("sampler", "version", to="9.9"), "verdict"),
+    "a non-claim left out": (drop("nonClaims"), "non-claims"),
+    "a non-claim softened": (edit("nonClaims", 0, to="Not yet qualified for serving."), "non-claims"),
+}
+# Observed integers are not recomputed but judged: a wrong one is a FAIL that the receipt must say.
+EXHAUSTIVE: dict[str, tuple[Change, str]] = {
+    "a count as text": (edit("enumerations", 0, "values", "flat", 0, to=str), "shape"),
+    "a count as truth": (edit("enumerations", 4, "values", "greedy", 0, to=False), "shape"),
+    "compared below 0": (edit("enumerations", 0, "compared", to=-1), "shape"),
+    "an unknown field of an enumeration": (edit("enumerations", 0, to=lambda old: old | {"skipped": 0}), "shape"),
+    "the values left out": (without("enumerations", 0, key="values"), "shape"),
+    "one draw more": (edit("enumerations", 0, "values", "flat", 3, to=lambda n: n + 1), "verdict"),
+    "one draw outside": (edit("enumerations", 0, "values", "flat", -2, to=1), "verdict"),
+    "a draw moved to the next token": (
+        edit("enumerations", 0, "values", "flat", to=lambda old: [old[0] - 1, old[1] + 1, *old[2:]]),
+        "verdict",
+    ),
+    "one accepting word more": (
+        edit("enumerations", 1, "values", "context/row-0/accepting", 9, to=lambda n: n + 1),
+        "verdict",
+    ),
+    "a digest of residual tokens": (edit("enumerations", 1, "values", "context/row-0/residual", to=flipped), "verdict"),
+    "a digest of lengths": (edit("enumerations", 2, "values", "depth-5/lengths", to=flipped), "verdict"),
+    "a digest of tokens": (edit("enumerations", 2, "values", "depth-4/tokens", to=flipped), "verdict"),
+    "a hard exponential": (edit("enumerations", 3, "values", "hard", 1, to=lambda n: n - 1), "verdict"),
+    "a word consumed twice": (edit("enumerations", 4, "values", "distinct", 0, to=lambda n: n - 1), "verdict"),
+    "more words than there are": (
+        both(
+            edit("enumerations", 4, "values", "distinct", 0, to=lambda n: n + 1),
+            edit("enumerations", 4, "values", "consumed", 0, to=lambda n: n + 1),
+        ),
+        "verdict",
+    ),
+    "a word read at temperature 0": (edit("enumerations", 4, "values", "greedy", 0, to=1), "verdict"),
+    "a way that differs": (edit("enumerations", 5, "values", "ways-that-differ", 0, to=1), "verdict"),
+    "a digest of a vocabulary": (edit("enumerations", 5, "values", "vocab-4097", to=flipped), "verdict"),
+    "an entry left out": (without("enumerations", 5, "values", key="vocab-33"), "verdict"),
+    "an entry under another name": (named("enumerations", 5, "values", key="vocab-33", to="vocab-34"), "verdict"),
+    "a list for a digest": (edit("enumerations", 2, "values", "depth-4/tokens", to=[1]), "verdict"),
+    "a digest for a list": (edit("enumerations", 0, "values", "flat", to="0f"), "verdict"),
+    "an empty list": (edit("enumerations", 0, "values", "flat", to=[]), "verdict"),
+    "an enumeration left out": (drop("enumerations", at=2), "verdict"),
+    "all enumerations left out": (edit("enumerations", to=[]), "verdict"),
+    "two names exchanged": (swap("enumerations", "id", one=1, other=2), "verdict"),
+    "an unknown name": (edit("enumerations", 5, "id", to="wish"), "verdict"),
+    "what was compared": (edit("enumerations", 0, "compared", to=lambda n: n + 1), "verdict"),
+    "the backend of a GPU": (edit("sampler", "backend", to="cuda"), "verdict"),
+}
+ORACLE: dict[str, tuple[Change, str]] = {
+    "an unknown field of a policy": (edit("policies", 0, to=lambda old: old | {"weight": 1}), "shape"),
+    "the distances left out": (without("policies", 0, key="distances"), "shape"),
+    "a survey that is no object": (edit("policies", 0, "survey", to=[]), "shape"),
+    "a ticket": (edit("policies", 1, "survey", "tickets", 0, 0, to=lambda n: n + 1), BRIDGED),
+    "a ticket of a policy that never reads it": (
+        edit("policies", 3, "survey", "tickets", 2, to=lambda old: [old[0] + 1, *old[1:]]),
+        BRIDGED,
+    ),
+    "an id": (edit("policies", 0, "survey", "ids", 0, 31, to=lambda n: n + 1), BRIDGED),
+    "a row of tickets left out": (drop("policies", 0, "survey", "tickets"), BRIDGED),
+    "a rational": (edit("policies", 0, "survey", "bridges", 0, "largest", "ratio", to=longer), BRIDGED),
+    "a double": (edit("policies", 0, "survey", "bridges", 0, "designMean", "double", to="4.5"), BRIDGED),
+    "a variation": (edit("policies", 1, "survey", "bridges", 3, "variations", 0, 2, to="0/1"), BRIDGED),
+    "a length of the design": (edit("policies", 2, "survey", "bridges", 5, "designLengths", 1, to=longer), BRIDGED),
+    "a length of the device": (edit("policies", 2, "survey", "bridges", 5, "deviceLengths", 1, to=longer), BRIDGED),
+    "the mean": (edit("policies", 2, "survey", "bridges", 5, "deviceMean", "ratio", to="4/1"), BRIDGED),
+    "the bound": (edit("policies", 0, "survey", "bridges", 0, "bound", to="1/1"), BRIDGED),
+    "a round left out": (drop("policies", 0, "survey", "bridges", at=3), BRIDGED),
+    "a pattern of invalidated drafts": (edit("policies", 0, "survey", "bridges", 1, "void", 1, to=1), BRIDGED),
+    "a depth": (edit("policies", 0, "survey", "bridges", 0, "depth", to=5), BRIDGED),
+    "a fault made up": (edit("policies", 0, "survey", "bridges", 0, "fault", to={"row": 1}), BRIDGED),
+    "that a round stands": (edit("policies", 0, "survey", "bridges", 0, "ok", to=False), BRIDGED),
+    "that a round stands, as a number": (edit("policies", 0, "survey", "bridges", 0, "ok", to=1), BRIDGED),
+    "that a survey stands": (edit("policies", 0, "survey", "ok", to=False), BRIDGED),
+    "how much differs": (edit("policies", 0, "survey", "differing", to=1), BRIDGED),
+    "the digest of a law": (edit("policies", 0, "survey", "lawSha256", to=flipped), BRIDGED),
+    "draws made up": (edit("policies", 0, "survey", "drawn", to=[]), BRIDGED),
+    "an unknown field of a survey": (edit("policies", 0, "survey", to=lambda old: old | {"more": 1}), BRIDGED),
+    "a field of a survey left out": (without("policies", 0, "survey", key="drawn"), BRIDGED),
+    "a survey of nothing": (edit("policies", 0, "survey", to={}), BRIDGED),
+    "a distance": (edit("policies", 0, "distances", 0, "emitted", 1, to=lambda text: text[:-1] + "0"), BRIDGED),
+    "how many tickets moved": (edit("policies", 0, "distances", 0, "moved", to=lambda n: n + 1), BRIDGED),
+    "distances of another policy": (
+        lambda s: s["predicate"]["policies"][0].update(distances=s["predicate"]["policies"][3]["distances"]),
+        BRIDGED,
+    ),
+    "a row of distances left out": (drop("policies", 0, "distances"), BRIDGED),
+    "two names exchanged": (swap("policies", "target", one=0, other=1), BRIDGED),
+    "a ticket, and all that follows from it but the verdict": (
+        both(
+            edit("policies", 0, "survey", "tickets", 0, to=lambda old: [n - 1 if n == max(old) else n for n in old]),
+            survey_anew,
+        ),
+        "verdict",
+    ),
+    "an unknown name": (edit("policies", 0, "survey", "target", to="wish"), "verdict"),
+    "a policy left out": (drop("policies"), "verdict"),
+    "all policies left out": (edit("policies", to=[]), "verdict"),
+    "a policy there twice": (edit("policies", to=lambda old: [*old, old[0]]), "verdict"),
+    "two policies exchanged": (edit("policies", to=lambda old: [old[1], old[0], *old[2:]]), "verdict"),
+    "the backend of a GPU, whose draws were not counted": (edit("sampler", "backend", to="cuda"), "verdict"),
+}
+TAMPERED = [
+    pytest.param(kind, change, step, id=f"{kind}: {name}")
+    for kind, table in (("exhaustive", COMMON | EXHAUSTIVE), ("oracle", COMMON | ORACLE))
+    for name, (change, step) in table.items()
+]
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_receipt_verifies(kind: str, originals: dict[str, Statement]) -> None:
+    """Every step, in order; the sources are skipped, which is not ok."""
+    found = sealed(originals[kind])
+    assert [(step.name, step.outcome) for step in found.steps] == [
+        (name, "skip" if name == "sources" else "ok") for name in STEPS[kind]
+    ]
+    assert (found.ok, found.verdict, found.current) == (True, "PASS", "unchecked")
+    assert found.sentence == f"VERIFIED verdict=PASS sha256={found.sha256} assurance=self-attested current=unchecked"
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_written_receipt_is_read_back(kind: str, originals: dict[str, Statement], tmp_path: Path) -> None:
+    """Under its own name, and current in the tree that wrote it."""
+    written = receipt.write(originals[kind], tmp_path)
+    content, statement = receipt.read(written)
+    assert statement == originals[kind]
+    assert written.name == f"20261129T160013Z-{hashlib.sha256(content).hexdigest()}.json"
+    assert verify(written, content, ROOT).current == "yes"
+
+
+def test_the_kinds_bind_what_they_run(originals: dict[str, Statement]) -> None:
+    """Each its own enumerations and the sampler's sources."""
+    bound = {kind: {row["name"] for row in statement["subject"]} for kind, statement in originals.items()}
+    assert {f"pp3/harness/exact/{which}.py" for which in suite.IDS} < bound["exhaustive"]
+    for names in bound.values():
+        assert {"pp3/kernels/reference.py", "pp3/kernels/verifier.py", "pp3/kernels/proposal.py"} < names
+    assert {"pp3/harness/bridge.py", "pp3/harness/survey.py", "pp3/targets/policies.py"} < bound["oracle"]
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_one_kind_is_no_other(kind: str, statements: dict[str, Statement]) -> None:
+    """A receipt under the other's kind has neither its fields nor its shape."""
+    statements[kind]["predicate"]["kind"] = next(other for other in STEPS if other != kind)
+    with pytest.raises(ReceiptError):
+        check_shape(statements[kind])
+
+
+@pytest.mark.parametrize(("kind", "change", "step"), TAMPERED)
+def test_tampering_is_caught_at_its_own_step(
+    kind: str, change: Change, step: str, statements: dict[str, Statement], originals: dict[str, Statement]
+) -> None:
+    """Re-canonicalised and renamed to its new digest, so that only the step that knows better can see it."""
+    statement = statements[kind]
+    change(statement)
+    assert canonical.encode(statement) != canonical.encode(originals[kind])
+    found = sealed(statement)
+    before = STEPS[kind][: STEPS[kind].index(step)]
+    assert [(one.name, one.outcome) for one in found.steps] == [*((name, "ok") for name in before), (step, "FAIL")]
+    assert not found.ok
+    assert found.sentence.startswith(f"NOT VERIFIED at {step}: ")
+    assert "\n" not in found.sentence
+
+
+def test_a_wrong_integer_judged_anew_is_an_authentic_fail(statements: dict[str, Statement]) -> None:
+    """Whoever forges an observed integer can only make the receipt worse."""
+    worse = [one for name, (one, step) in EXHAUSTIVE.items() if step == "verdict" and name != "what was compared"]
+    for change in worse:
+        statement = copy.deepcopy(statements["exhaustive"])
+        change(statement)
+        rejudge(statement)
+        found = sealed(statement)
+        assert found.ok
+        assert found.verdict in ("FAIL", "INCONCLUSIVE")
+
+
+def test_a_gpu_without_counted_draws_is_an_authentic_fail(statements: dict[str, Statement]) -> None:
+    """`drawn` null on CUDA cannot be made to pass."""
+    statement = statements["oracle"]
+    both(edit("sampler", "backend", to="cuda"), rejudge)(statement)
+    found = sealed(statement)
+    assert (found.ok, found.verdict) == (True, "FAIL")
+    assert statement["predicate"]["reasons"] == [
+        f"{name}: the draws of a GPU's tables were not enumerated" for name in POLICIES
+    ]
+
+
+@pytest.mark.parametrize("name", ["a policy left out", "an unknown name", "two policies exchanged"])
+def test_other_policies_judged_anew_are_an_authentic_fail(name: str, statements: dict[str, Statement]) -> None:
+    both(ORACLE[name][0], rejudge)(statements["oracle"])
+    found = sealed(statements["oracle"])
+    assert (found.ok, found.verdict) == (True, "FAIL")
+
+
+def test_every_step_has_a_tampering_that_it_catches() -> None:
+    """But for the bytes, the name and the sources; an enumeration is judged, so its step fails on odd types alone."""
+    caught = {step for _, step in (COMMON | EXHAUSTIVE | ORACLE).values()}
+    assert caught == {"shape", BRIDGED, "verdict", "non-claims"}
+
+
+@pytest.mark.parametrize("error", [KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError])
+@pytest.mark.parametrize("kind", STEPS)
+def test_an_error_of_a_step_is_that_step(
+    kind: str, error: type[Exception], originals: dict[str, Statement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that no honest receipt holds ends in a verdict."""
+
+    def fails(*given: Any) -> Any:
+        raise error("odd")
+
+    monkeypatch.setattr(suite if kind == "exhaustive" else oracle, "conclude", fails)
+    found = sealed(originals[kind])
+    assert found.steps[-1].name == STEPS[kind][3]
+    assert found.sentence.startswith(f"NOT VERIFIED at {STEPS[kind][3]}: {error.__name__}: ")
+
+
+ODD: list[Any] = [None, True, -1, 2**53 - 1, "", "x", "1e400", [], [[]], {}, {"a": 1}]
+
+
+def crashes(statement: Statement, place: Any, keys: list[Any], path: str, deepest: int) -> list[str]:
+    """Every value below a place replaced by odd ones, sealed anew; what raised."""
+    found = []
+    for key in keys:
+        name, old = f"{path}.{key}", place[key]
+        for odd in ODD:
+            place[key] = copy.deepcopy(odd)
+            try:
+                sealed(statement, ROOT if path == "statement" else None)
+            except Exception as error:
+                found.append(f"{name} = {odd!r}: {type(error).__name__}: {error}")
+        place[key] = old
+        if deepest and isinstance(old, dict):
+            below = list(old) if len(old) < 20 else list(old)[:2]
+            found += crashes(statement, old, below, name, deepest - 1)
+        elif deepest and isinstance(old, list) and old:
+            found += crashes(statement, old, [0], name, deepest - 1)
+    return found
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_no_value_of_any_kind_makes_verification_raise(kind: str, statements: dict[str, Statement]) -> None:
+    """Each value replaced by one of another kind and sealed anew: a verdict, never a crash."""
+    statement = statements[kind]
+    if kind == "oracle":  # disjoint alone, which takes milliseconds to judge: an authentic FAIL
+        both(edit("policies", to=lambda old: old[-1:]), rejudge)(statement)
+        assert sealed(statement).ok
+    found = crashes(statement, statement, ["subject"], "statement", 2)
+    found += crashes(statement, statement["predicate"], list(statement["predicate"]), "predicate", 6)
+    assert found == []
