@@ -112,7 +112,9 @@ def ok(name: str, detail: str) -> Step:
 
 def _exact(predicate: dict[str, Any]) -> Iterator[Step]:
     """The steps of exact results: every stored integer against the one it must be."""
-    who = (predicate["sampler"], predicate["kernels"]["identity"])
+    if predicate["profile"] != "exact" or predicate["tool"].get("name") != "pp3":
+        raise VerificationError(f"shape: profile {predicate['profile']!r}, tool {predicate['tool']}; want exact, pp3")
+    who = (predicate["sampler"], predicate["kernels"])
     if predicate["kind"] == "oracle":
         concluded = _at("recompute policies", oracle.conclude, predicate["policies"], *who)
         yield ok("recompute policies", f"{len(predicate['policies'])} bridged again from the stored tickets")

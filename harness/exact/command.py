@@ -31,9 +31,9 @@ def run_command(kind: str, device: str, out: Path | None, as_json: bool) -> int:
     who = campaigns.our_limits()
     sampler = receipt.sampler_of(who, where)
     identity = backends.identity(where)
-    conclude = oracle.conclude if kind == "oracle" else suite.conclude
-    concluded = conclude(observed, sampler, identity)
     kernels = {"bits": [], "conform": answers, "identity": identity}
+    conclude = oracle.conclude if kind == "oracle" else suite.conclude
+    concluded = conclude(observed, sampler, kernels)
     statement = receipt.build_exact(kind, started, sampler, kernels, observed, concluded)
     written = receipt.write(statement, folders.receipts)
     page = page_of(statement, written, folders.reports)

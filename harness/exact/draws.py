@@ -72,7 +72,14 @@ def expect(names: list[str]) -> Values:
     for name, logits in rows():
         if name in wanted:
             values[name] = [*allocate(logits[None]).tickets[0].tolist(), 0, 0]
+            values[f"{name}/ids"] = support_of(logits)
     return values
+
+
+def support_of(logits: Row) -> list[int]:
+    """The 32 ids of a row, ascending, by a sort of (value, id) that shares nothing with the allocation."""
+    ranked = sorted(range(len(logits)), key=lambda token: (-float(logits[token]), token))
+    return sorted(ranked[:SUPPORT])
 
 
 def observe_reference(names: list[str]) -> Enumeration:
@@ -86,7 +93,8 @@ def observe_reference(names: list[str]) -> Enumeration:
         counts, outside, falls, last = np.zeros(SUPPORT, np.int64), 0, 0, -1
         for first in range(0, ONE, CHUNK):
             rounds, positions = addresses(np.arange(first, first + CHUNK))
-            token = _draw(supports, sampled, keys, rounds, positions).token
+            drawn = _draw(supports, sampled, keys, rounds, positions)
+            ids, token = drawn.ids[0], drawn.token
             place = np.searchsorted(ids, token).clip(max=SUPPORT - 1)
             inside = ids[place] == token
             counts += np.bincount(place[inside], minlength=SUPPORT)
@@ -94,6 +102,7 @@ def observe_reference(names: list[str]) -> Enumeration:
             falls += int((np.diff(token, prepend=last) < 0).sum())
             last = int(token[-1])
         values[name] = [*counts.tolist(), outside, falls]
+        values[f"{name}/ids"] = ids.tolist()
     return _enumeration(values)
 
 
@@ -127,7 +136,13 @@ def count_cuda(chosen: Iterable[tuple[str, Row]]) -> Values:
         else:  # sorted: where each token begins and ends
             counts = (torch.searchsorted(token, ids, right=True) - torch.searchsorted(token, ids)).tolist()
         values[name] = [*counts, ONE - sum(counts) + int(spread), int(falls)]
+        values[f"{name}/ids"] = ids.tolist()
     return values
+
+
+def size(supports: int) -> int:
+    """Draws of so many supports."""
+    return ONE * supports
 
 
 def addresses(draws: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
@@ -158,4 +173,4 @@ def _chosen(names: list[str]) -> Iterator[tuple[str, Row]]:
 
 
 def _enumeration(values: Values) -> Enumeration:
-    return Enumeration(id="draws", claim=CLAIM, compared=ONE * len(values), values=values)
+    return Enumeration(id="draws", claim=CLAIM, compared=size(len(values) // 2), values=values)

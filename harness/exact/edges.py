@@ -81,6 +81,12 @@ def observe(backend: Arithmetic, names: tuple[str, ...] = targets.NAMES) -> Enum
     return Enumeration(id="edges", claim=CLAIM, compared=compared, values=values)
 
 
+def size(names: tuple[str, ...] = targets.NAMES) -> int:
+    """Bisection steps and ends of intervals of the named targets."""
+    kinds = ("residual", "full-target", "bonus")
+    return sum(33 * len(pair.drawable) + sum(len(ends(pair, kind)[1]) for kind in kinds) for pair in pairs(names))
+
+
 def accepting(pair: Pair) -> list[int]:
     """How many of the 2^32 values of w0 accept each drawable draft: min(2^32, ceil(P 2^8 / t)), P = weight 2^24."""
     weights = pair.weights[pair.ids[pair.drawable]].tolist()

@@ -25,6 +25,11 @@ def expect() -> Values:
     return {"different": [0], "hard": [exact(bits) for bits in HARD], "values": [LAST - FIRST + 1]}
 
 
+def size(gpu: bool) -> int:
+    """Values compared."""
+    return LAST - FIRST + 1 if gpu else len(HARD)
+
+
 def exact(bits: int) -> int:
     """The pattern of RN32(exp(y)) of one FP32 pattern, by decimal arithmetic."""
     y = float(np.array([bits], np.uint32).view(np.float32)[0])

@@ -56,6 +56,11 @@ def expect(gpu: bool) -> Values:
     return values
 
 
+def size(gpu: bool) -> int:
+    """Rows compared: on the CPU reversed, alone and whole; on a GPU seven ways, one of them five times over."""
+    return (6 + 5) * ROWS * len(vocabularies(True)) + ROWS if gpu else 3 * ROWS * len(SMALL)
+
+
 def observe_reference() -> Enumeration:
     """Alone, reversed and batched with others: what the reference can vary."""
     values: Values = {}

@@ -16,6 +16,7 @@ from pp3.harness import backends
 from pp3.harness.backends import Backend, Dtype
 from pp3.harness.errors import VerificationError
 from pp3.harness.exact import draws
+from pp3.harness.exact.subject import judged, kernel_faults
 from pp3.harness.softmax_distance import distances
 from pp3.harness.survey import Survey, rejudge, survey
 from pp3.harness.verdict import Verdict
@@ -72,10 +73,10 @@ def _drawn(logits: Any, ids: list[list[int]]) -> list[dict[int, int]]:
     return found
 
 
-def conclude(policies: list[dict[str, Any]], sampler: dict[str, Any], identity: dict[str, str]) -> Conclusion:
+def conclude(policies: list[dict[str, Any]], sampler: dict[str, Any], kernels: dict[str, Any]) -> Conclusion:
     """Judge the stored tables again, and compare everything that follows from them."""
     gpu = sampler["backend"] == "cuda"
-    wrong: list[str] = []
+    wrong = kernel_faults(sampler, kernels)
     names = [row["survey"]["target"] for row in policies]
     if names != list(POLICIES):
         wrong.append(f"policies are {', '.join(names)}; they must be {', '.join(POLICIES)}")
@@ -91,15 +92,14 @@ def conclude(policies: list[dict[str, Any]], sampler: dict[str, Any], identity: 
         wrong += _faults(mine, gpu)
         surveys.append(mine)
     verdict = Verdict.FAIL if wrong else Verdict.PASS
-    who = f"{sampler['name']} {sampler['version']}"
-    where = f"the Triton kernels of {who} on {identity.get('gpu', 'a GPU')}"
-    judged = where if gpu else f"the NumPy reference of {who}"
     rounds = sum(len(one.bridges) for one in surveys)
     largest = max((Fraction(*crossed.largest) for one in surveys for crossed in one.bridges), default=Fraction(0))
     near = f"with its 32 and 64 bit words it lies within {float(largest):.2e} in total variation"
     equal = f"the law equals the target as a rational in {rounds} rounds of {len(surveys)} policies"
     end = wrong[0] if wrong else f"from the tickets it emitted, {equal}; {near}"
-    return Conclusion(verdict=verdict, reasons=wrong, sentence=f"{verdict.value}: {judged}: {end}. Self-attested.")
+    return Conclusion(
+        verdict=verdict, reasons=wrong, sentence=f"{verdict.value}: {judged(sampler, kernels)}: {end}. Self-attested."
+    )
 
 
 def _faults(mine: Survey, gpu: bool) -> list[str]:

@@ -11,6 +11,7 @@ from pp3.harness import backends
 from pp3.harness.backends import Backend
 from pp3.harness.exact import counters, draws, edges, exponential, invariance, pairs, tree
 from pp3.harness.exact.enumeration import Enumeration, Values, differences
+from pp3.harness.exact.subject import judged, kernel_faults
 from pp3.harness.verdict import Verdict
 
 Progress = Callable[[str, int, int], None]
@@ -83,23 +84,42 @@ def expected(which: str, gpu: bool) -> Values:
     return counters.expect()
 
 
-def conclude(enumerations: list[dict[str, Any]], sampler: dict[str, Any], identity: dict[str, str]) -> Conclusion:
-    """Hold every stored integer against what it must be."""
+def right(which: str, gpu: bool) -> Enumeration:
+    """An enumeration as it must be found."""
+    values = expected(which, gpu)
+    said: dict[str, tuple[str, int]] = {
+        "draws": (draws.CLAIM, draws.size(len(supports(gpu)))),
+        "edges": (edges.CLAIM, edges.size()),
+        "tree": (tree.CLAIM, tree.size()),
+        "exponential": (exponential.CLAIM, exponential.size(gpu)),
+        "counters": (counters.CLAIM, int(values["consumed"][0]) + counters.NEAR if which == "counters" else 0),
+        "invariance": (invariance.CLAIM, invariance.size(gpu)),
+        "pairs": (pairs.CLAIM, int(values["pairs"][0]) if which == "pairs" else 0),
+    }
+    claim, compared = said[which]
+    return Enumeration(id=which, claim=claim, compared=compared, values=values)
+
+
+def conclude(enumerations: list[dict[str, Any]], sampler: dict[str, Any], kernels: dict[str, Any]) -> Conclusion:
+    """Hold every stored integer, claim and number against what it must be."""
     gpu = sampler["backend"] == "cuda"
-    found = {row["id"]: row["values"] for row in enumerations}
+    found = [row["id"] for row in enumerations]
     missing = [f"{which}: not run" for which in IDS if which not in found]
-    wrong = [f"{which}: unknown enumeration" for which in found if which not in IDS]
-    for which, values in found.items():
-        if which in IDS:
-            wrong += [f"{which}: {difference}" for difference in differences(values, expected(which, gpu))]
+    wrong = [] if missing or found == list(IDS) else [f"enumerations are {', '.join(found)}; want {', '.join(IDS)}"]
+    wrong += kernel_faults(sampler, kernels)
+    for row in enumerations:
+        if row["id"] not in IDS:
+            wrong.append(f"{row['id']}: unknown enumeration")
+            continue
+        mine = right(row["id"], gpu).plain()
+        wrong += [f"{row['id']}: {difference}" for difference in differences(row["values"], mine["values"])]
+        for key in ("claim", "compared"):
+            if row[key] != mine[key]:
+                wrong.append(f"{row['id']}: {key} is {row[key]}, must be {mine[key]}")
     verdict = Verdict.FAIL if wrong else Verdict.INCONCLUSIVE if missing else Verdict.PASS
     reasons = wrong + missing
-    who = f"{sampler['name']} {sampler['version']}"
-    where = f"the Triton kernels of {who} on {identity.get('gpu', 'a GPU')}"
-    judged = where if gpu else f"the NumPy reference of {who}"
     compared = sum(row["compared"] for row in enumerations)
     what = f"{compared:,} draws, edges, rounds, values and keys enumerated"
     end = "every integer is the one it must be" if verdict is Verdict.PASS else reasons[0]
-    return Conclusion(
-        verdict=verdict, reasons=reasons, sentence=f"{verdict.value}: {judged}: {what}; {end}. Self-attested."
-    )
+    sentence = f"{verdict.value}: {judged(sampler, kernels)}: {what}; {end}. Self-attested."
+    return Conclusion(verdict=verdict, reasons=reasons, sentence=sentence)

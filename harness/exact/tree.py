@@ -2,8 +2,8 @@
 
 Only one position of a round can be given chosen words, so the others are pinned: a draft whose target row is its own
 proposal row is kept by any w0, one whose target row misses it is rejected by any. At the chosen position w0 takes 0, 1,
-edge - 1, edge, edge + 1 and 2^32 - 1, and w64 both ends. Temperature-0 rows are mixed in. Lengths are those of the walk
-written here; tokens those of the reference.
+edge - 1, edge, edge + 1 and 2^32 - 1, and w64 both ends and both sides of a residual's cut. Temperature-0 rows are
+mixed in. Lengths are those of the walk written here; tokens those of the reference.
 """
 
 import itertools
@@ -24,7 +24,7 @@ KEY = 0x13198A2E03707344
 VOCAB = 64
 DEPTHS = (4, 5)
 W32 = 1 << 32
-GREEDY_EVERY = 5
+GREEDY_EVERY = 7
 CLAIM = "every branch of depth-4 and depth-5 rounds at its edges, with every pattern of invalidated drafts"
 Array = npt.NDArray[Any]
 
@@ -40,12 +40,12 @@ class Leaf:
     void: tuple[bool, ...]
 
 
-def leaves(depth: int, edge: int) -> Iterator[Leaf]:
-    """Every leaf of one depth; `edge` is the number of w0 that accept the chosen draft."""
+def leaves(depth: int, edge: int, cut: int) -> Iterator[Leaf]:
+    """Every leaf of one depth: `edge` values of w0 accept its first draft; at `cut`, w64 turns to another token."""
     words = (0, 1, edge - 1, edge, edge + 1, W32 - 1)
     for void in itertools.product((False, True), repeat=depth):
         for chosen, w0, w64, follows in itertools.product(
-            range(depth + 1), words, (0, 1 << 63, (1 << 64) - 1), (True, False)
+            range(depth + 1), words, (0, cut - 1, cut, (1 << 64) - 1), (True, False)
         ):
             yield Leaf(chosen=chosen, w0=w0, w64=w64, follows=follows, void=void)
 
@@ -73,6 +73,11 @@ def observe(backend: Arithmetic) -> Enumeration:
     return Enumeration(id="tree", claim=CLAIM, compared=compared, values=values)
 
 
+def size() -> int:
+    """Rounds of the whole tree."""
+    return sum(len(list(leaves(depth, W32 // 2, 1 << 63))) for depth in DEPTHS)
+
+
 class Tree:
     """All rounds of one depth, as inputs of a verifier."""
 
@@ -90,16 +95,17 @@ class Tree:
         self.edges = [
             -(-(int(self.split[j, self.drafts[j]]) << 32) // int(self.kept[j, self.drafts[j]])) for j in range(depth)
         ]
-        edge = self.edges[0]
-        self.leaves = list(leaves(depth, edge))[only]
+        self.cuts = [-(-(int(mass) // 3 << 64) // int(mass)) for mass in half]
+        self.leaves = list(leaves(depth, self.edges[0], self.cuts[0]))[only]
         self.sampled = np.arange(len(self.leaves)) % GREEDY_EVERY != 2
 
     def _moved(self, mass: Array) -> Array:
         """The kept rows with `mass` [depth] of each draft moved to the two tokens after it."""
         rows, position = self.kept.copy(), np.arange(self.depth)
         rows[position, self.drafts] -= mass
-        rows[position, (self.drafts + 1) % VOCAB] += mass // 2
-        rows[position, (self.drafts + 2) % VOCAB] += mass - mass // 2
+        after = np.sort(np.stack([(self.drafts + 1) % VOCAB, (self.drafts + 2) % VOCAB]), axis=0)
+        rows[position, after[0]] += mass // 3
+        rows[position, after[1]] += mass - mass // 3
         return rows
 
     def lengths(self) -> Array:
@@ -126,6 +132,11 @@ class Tree:
         shift = self.edges[min(leaf.chosen, self.depth - 1)] - self.edges[0]
         return leaf.w0 + shift if 1 < leaf.w0 < W32 - 1 else leaf.w0
 
+    def _w64(self, leaf: Leaf) -> int:
+        """The leaf's w64, moved with the cut of its own position."""
+        shift = self.cuts[min(leaf.chosen, self.depth - 1)] - self.cuts[0]
+        return leaf.w64 + shift if 0 < leaf.w64 < (1 << 64) - 1 else leaf.w64
+
     def _rows(self, leaf: Leaf) -> Array:
         rows = self.kept.copy()
         if leaf.chosen < self.depth:
@@ -139,8 +150,8 @@ class Tree:
         n = len(self.leaves)
         words = np.zeros((n, 4), np.uint32)
         words[:, 0] = [self._w0(leaf) for leaf in self.leaves]
-        words[:, 1] = [leaf.w64 & 0xFFFFFFFF for leaf in self.leaves]
-        words[:, 2] = [leaf.w64 >> 32 for leaf in self.leaves]
+        words[:, 1] = [self._w64(leaf) & 0xFFFFFFFF for leaf in self.leaves]
+        words[:, 2] = [self._w64(leaf) >> 32 for leaf in self.leaves]
         rounds, positions = invert(words, KEY)
         chosen = np.array([leaf.chosen for leaf in self.leaves], np.uint64)
         void = np.array([leaf.void for leaf in self.leaves])
