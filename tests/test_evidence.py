@@ -1,0 +1,56 @@
+"""The committed receipts: never changed, and an H200's counts come out of the CPU reference."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pp3.harness import campaign, run
+from pp3.harness.evidence.receipt import read
+from pp3.harness.samplers.reference import ReferenceSampler
+from pp3.harness.seeds import Seed
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMITTED = sorted((ROOT / "receipts" / "evidence").glob("*/*.json"))
+
+
+def git(*arguments: str) -> str:
+    """What git says in this checkout."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_there_is_evidence_of_every_kind() -> None:
+    """The campaign, the bridge and the enumerations, each measured on a GPU."""
+    assert {path.parent.name for path in COMMITTED} >= {"qualify", "oracle", "exhaustive"}
+    for path in COMMITTED:
+        _, statement = read(path)
+        assert statement["predicate"]["kind"] == path.parent.name
+        assert statement["predicate"]["kernels"]["identity"]["gpu"]
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_a_committed_receipt_was_never_changed(path: Path) -> None:
+    """One version of its blob in the whole history, at most."""
+    if not (ROOT / ".git").exists():
+        versions = set[str]()  # a plain copy has no history to hold it against; its digest is in its name
+    else:
+        log = git("log", "--format=%H", "--", path.relative_to(ROOT).as_posix()).split()
+        versions = {git("rev-parse", f"{commit}:{path.relative_to(ROOT).as_posix()}") for commit in log}
+    assert len(versions) <= 1
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in COMMITTED if path.parent.name == "qualify"], ids=lambda path: path.name[:16]
+)
+def test_the_counts_of_a_gpu_come_out_of_the_reference(path: Path) -> None:
+    """The same plan and counter on the CPU: every count of every cell, and every pair, equal."""
+    _, statement = read(path)
+    predicate = statement["predicate"]
+    chosen = campaign.of_plan(predicate["plan"])
+    sampler = ReferenceSampler()
+    measured = run.Measured(sampler=sampler.describe())
+    seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
+    run._campaign(chosen, seed, sampler, measured, lambda stage, done, total: None)
+    mine = [{"batch": batch, "counts": counts, "id": cell} for (cell, batch), counts in measured.counts.items()]
+    assert mine == predicate["cells"]
+    assert measured.pairs == predicate["paired"]
