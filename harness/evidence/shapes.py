@@ -106,19 +106,28 @@ class PairedShape(Strict, frozen=True):
 
 
 class PredicateShape(Strict, frozen=True):
-    """Everything a receipt claims."""
+    """What a receipt of any kind claims."""
 
-    kind: Literal["qualify"]
     profile: str
     assurance: Literal["self-attested"]
     tool: dict[str, str]
     run: dict[str, str]
-    plan: dict[str, Any]
-    plan_sha256: Sha256
-    seed: SeedShape
     sampler: SamplerShape
     environment: dict[str, Any]
     kernels: KernelsShape
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class QualifyShape(PredicateShape, frozen=True):
+    """A campaign."""
+
+    kind: Literal["qualify"]
+    plan: dict[str, Any]
+    plan_sha256: Sha256
+    seed: SeedShape
     cells: list[CellShape]
     strays: list[StrayShape]
     breaches: dict[str, Count]
@@ -126,10 +135,6 @@ class PredicateShape(Strict, frozen=True):
     tests: list[dict[str, Any]]
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]
-    verdict: str
-    reasons: list[str]
-    sentence: str
-    non_claims: list[str]
 
 
 class EnumerationShape(Strict, frozen=True):
@@ -141,22 +146,11 @@ class EnumerationShape(Strict, frozen=True):
     values: dict[str, list[int] | str]
 
 
-class ExactPredicateShape(Strict, frozen=True):
-    """Everything a receipt of enumerations claims."""
+class ExhaustiveShape(PredicateShape, frozen=True):
+    """Enumerations."""
 
     kind: Literal["exhaustive"]
-    profile: str
-    assurance: Literal["self-attested"]
-    tool: dict[str, str]
-    run: dict[str, str]
-    sampler: SamplerShape
-    environment: dict[str, Any]
-    kernels: KernelsShape
     enumerations: list[EnumerationShape]
-    verdict: str
-    reasons: list[str]
-    sentence: str
-    non_claims: list[str]
 
 
 class PolicyShape(Strict, frozen=True):
@@ -166,22 +160,11 @@ class PolicyShape(Strict, frozen=True):
     distances: list[dict[str, Any]]
 
 
-class OraclePredicateShape(Strict, frozen=True):
-    """Everything a receipt of the bridge to the rational law claims."""
+class OracleShape(PredicateShape, frozen=True):
+    """The bridge to the exact rational law."""
 
     kind: Literal["oracle"]
-    profile: str
-    assurance: Literal["self-attested"]
-    tool: dict[str, str]
-    run: dict[str, str]
-    sampler: SamplerShape
-    environment: dict[str, Any]
-    kernels: KernelsShape
     policies: list[PolicyShape]
-    verdict: str
-    reasons: list[str]
-    sentence: str
-    non_claims: list[str]
 
 
 class EnvelopeShape(Strict, frozen=True):
@@ -194,9 +177,9 @@ class EnvelopeShape(Strict, frozen=True):
 
 
 SHAPES: dict[str, type[Strict]] = {
-    "qualify": PredicateShape,
-    "exhaustive": ExactPredicateShape,
-    "oracle": OraclePredicateShape,
+    "qualify": QualifyShape,
+    "exhaustive": ExhaustiveShape,
+    "oracle": OracleShape,
 }
 
 

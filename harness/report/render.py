@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pp3.harness.evidence.receipt import write_once
 from pp3.harness.report import charts
 from pp3.harness.verdict import all_cells, merge
 
+TEMPLATES = Path(__file__).parent / "templates"
 PICTURED = (Event.TOKEN, Event.FULL_TARGET)
 
 
@@ -33,10 +33,13 @@ def page(content: bytes, statement: dict[str, Any]) -> str:
     """The HTML of a receipt: the same bytes for the same receipt."""
     predicate = statement["predicate"]
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    name = "receipt.html" if predicate["kind"] == "qualify" else "exact.html"
-    template = environment.from_string(files("pp3.harness.report").joinpath("templates", name).read_text("utf-8"))
+    template = environment.get_template("receipt.html" if predicate["kind"] == "qualify" else "exact.html")
     more = _campaign(predicate) if predicate["kind"] == "qualify" else {}
     return template.render(sha256=hashlib.sha256(content).hexdigest(), statement=statement, p=predicate, **more)
 
