@@ -3,6 +3,7 @@
 import inspect
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,20 @@ def test_temperature_0_that_reads_words_is_seen(
     assert counters.greedy_blocks() > 0
 
 
+def test_a_row_that_fails_at_temperature_0_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails reads no words, and would show nothing otherwise."""
+    run = ReferenceSampler.run
+
+    def fails(self: ReferenceSampler, batch: Batch) -> Emission:
+        emission = run(self, batch)
+        status = emission.status.copy()
+        status[[3, 5]] = reference.FAILED
+        return replace(emission, status=status)
+
+    monkeypatch.setattr(ReferenceSampler, "run", fails)
+    assert counters.greedy_blocks() == 2
+
+
 def one_purpose(batch: Batch, purpose: Purpose) -> Any:
     """Keys that forget what they are for: a proposal and an acceptance share word 0."""
     return batch.seed.keys(batch.requests, Purpose.VERIFY)
@@ -175,6 +190,19 @@ def test_a_block_read_elsewhere_is_counted(old: str, new: str, monkeypatch: pyte
     assert counters.ledger()[2] == 0
     monkeypatch.setattr(reference, "verify_rows", mutant(old, new).verify_rows)
     assert counters.ledger()[2] > 0
+
+
+@pytest.mark.usefixtures("few")
+def test_a_block_read_elsewhere_fails_the_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its own integer, which is expected to be 0 whatever the reference does."""
+    old = "emitted = rows.argmax[row[request, emit_at]].copy()"
+    read = mutant(old, f"{old}; addressing.words(keys, rounds, positions + 9)").verify_rows
+    monkeypatch.setattr(reference, "verify_rows", read)
+    monkeypatch.setattr(counters, "near_keys", lambda: iter(range(counters.NEAR)))
+    expected = counters.expect()
+    assert expected["elsewhere"] == [0]
+    wrong = differences(counters.observe().values, expected)
+    assert [line.partition(" ")[0] for line in wrong] == ["elsewhere[0]", "greedy[0]"]
 
 
 @pytest.mark.usefixtures("few")

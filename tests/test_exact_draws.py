@@ -74,9 +74,15 @@ def tokens_of(supports: Supports, chosen: Ints) -> list[int]:
 
 
 def shortened(name: str) -> Values:
-    """What the first 2^19 draws of a support must count."""
+    """What the first 2^19 draws of a support must count, and its ids."""
     running = np.cumsum(allocate(ROWS[name][None]).tickets[0], dtype=np.int64).clip(max=SLICE)
-    return {name: [*np.diff(running, prepend=0).tolist(), 0, 0]}
+    return {name: [*np.diff(running, prepend=0).tolist(), 0, 0], f"{name}/ids": best(ROWS[name])}
+
+
+def best(logits: draws.Row) -> list[int]:
+    """The support of a row by sorting in Python: larger values first, then lower ids; ascending."""
+    values = logits.tolist()
+    return sorted(sorted(range(len(values)), key=lambda token: (-values[token], token))[:SUPPORT])
 
 
 def test_the_supports_are_those_of_the_claim() -> None:
@@ -126,14 +132,20 @@ def test_an_address_gives_its_draw(rng: np.random.Generator) -> None:
     assert len(set((block[:, 0] & np.uint32(0xFF)).tolist())) > 200
 
 
-def test_expected_counts_are_tickets_then_two_zeros() -> None:
+def test_expected_are_tickets_then_two_zeros_and_ids() -> None:
     expected = draws.expect(list(ROWS))
-    assert list(expected) == list(ROWS)
-    for name, counts in expected.items():
+    assert list(expected) == [key for name in ROWS for key in (name, f"{name}/ids")]
+    for name, logits in ROWS.items():
+        counts, supports = expected[name], allocate(logits[None])
         assert isinstance(counts, list)
-        assert counts == [*allocate(ROWS[name][None]).tickets[0].tolist(), 0, 0]
+        assert counts == [*supports.tickets[0].tolist(), 0, 0]
         assert sum(counts) == ONE
-    assert draws.expect(["flat", "no such row"]).keys() == {"flat"}
+        assert expected[f"{name}/ids"] == best(logits) == supports.ids[0].tolist()
+    assert draws.expect(["flat", "no such row"]).keys() == {"flat", "flat/ids"}
+
+
+def test_the_size_is_the_number_of_draws() -> None:
+    assert [draws.size(supports) for supports in (0, 1, draws.SUPPORTS)] == [0, ONE, ONE * draws.SUPPORTS]
 
 
 def test_both_sides_of_every_boundary_of_all_supports() -> None:
@@ -163,10 +175,8 @@ def test_both_sides_of_every_boundary_through_the_kernels(name: str, kernels: Ar
         *draws.addresses(chosen),
         TAU,
     )
-    values = logits.tolist()
-    best = sorted(sorted(range(len(values)), key=lambda token: (-values[token], token))[:SUPPORT])
     assert (got.status == 0).all()
-    assert (got.ids == best).all()
+    assert (got.ids == best(logits)).all()
     assert (got.tickets == supports.tickets[0]).all()
     assert got.token.tolist() == tokens_of(supports, chosen)
 
@@ -200,10 +210,17 @@ def exchanged(supports: Supports) -> Supports:
 
 
 def foreign(supports: Supports) -> Supports:
-    """The first token is another, which the support lacks."""
+    """The first id and its draws are another's, which the support lacks."""
     ids = supports.ids.copy()
     ids[0, 0] = next(token for token in range(len(ids[0]) + 1) if token not in ids[0])
     return supports._replace(ids=ids)
+
+
+def strayed(supports: Supports, *rest: Any) -> Any:
+    """The reference with every draw of the first id another token, which the emitted support lacks."""
+    found = reference.propose_rows(supports, *rest)
+    first, other = supports.ids[0, 0], foreign(supports).ids[0, 0]
+    return found._replace(token=np.where(found.token == first, other, found.token))
 
 
 def with_supports(change: Any) -> Any:
@@ -214,7 +231,8 @@ def with_supports(change: Any) -> Any:
 FAULTS = {
     "a boundary moved by one": (lambda: with_supports(moved), [0]),
     "two cells exchanged": (lambda: with_supports(exchanged), [SUPPORT + 1]),
-    "a token outside the support": (lambda: with_supports(foreign), [0, SUPPORT]),
+    "a token outside the support": (lambda: strayed, [0, SUPPORT]),
+    "a support with another id": (lambda: with_supports(foreign), [SUPPORT + 2]),
     "less for less or equal": (lambda: mutant("running <= draw", "running < draw").propose_rows, [0]),
     "one bit too many of the word": (lambda: mutant(">> np.uint32(8)", ">> np.uint32(7)").propose_rows, []),
     "the wrong word": (lambda: mutant("[:, 0] >> np.uint32(8)", "[:, 2] >> np.uint32(8)").propose_rows, []),
@@ -236,7 +254,28 @@ def test_a_planted_fault_is_counted(plant: Any, places: list[int], monkeypatch: 
     monkeypatch.setattr(draws, "propose_rows", plant())
     got, want = draws.observe_reference([SHORT]).values, shortened(SHORT)
     assert differences(got, want)
-    assert [at for at in places if got[SHORT][at] == want[SHORT][at]] == []
+    every, wanted = ([*values[SHORT], *values[f"{SHORT}/ids"]] for values in (got, want))
+    assert [at for at in places if every[at] == wanted[at]] == []
+
+
+def tied(supports: Supports) -> Supports:
+    """The last id is the next one, which ties with it at the 32nd place: every ticket and the order stay."""
+    ids = supports.ids.copy()
+    ids[:, -1] += 1
+    return supports._replace(ids=ids)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_wrong_id_of_a_tie_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the allocation itself is wrong: the expected ids do not come from it."""
+    name = "ties-at-the-border"
+    row = ROWS[name]
+    assert row[31] == row[32] == np.sort(row)[::-1][SUPPORT - 1]
+    monkeypatch.setattr(draws, "allocate", lambda logits: tied(allocate(logits)))
+    found = draws.observe_reference([name]).values
+    assert differences(found, shortened(name)) == [f"{name}/ids[31] is 32, must be 31"]
+    expected = draws.expect([name])
+    assert expected[f"{name}/ids"] == list(range(SUPPORT)) != found[f"{name}/ids"]
 
 
 def test_a_wrong_boundary_is_seen_by_the_short_form() -> None:
@@ -281,12 +320,13 @@ def test_every_draw_of_every_support_on_a_gpu() -> None:
 
 @pytest.mark.gpu
 def test_a_gpu_counts_another_row_differently() -> None:
-    """A logit one FP32 step away that moves a ticket is seen; the ids are the device's own."""
+    """A logit one FP32 step away that moves a ticket is seen, by the counts alone: the ids stay."""
     row = ROWS["nine-finite"].copy()
     place = int(np.flatnonzero(np.isfinite(row))[3])
     while (allocate(row[None]).tickets == allocate(ROWS["nine-finite"][None]).tickets).all():
         row[place] = np.nextafter(row[place], np.float32(9))
-    assert differences(draws.count_cuda([("nine-finite", row)]), draws.expect(["nine-finite"]))
+    wrong = differences(draws.count_cuda([("nine-finite", row)]), draws.expect(["nine-finite"]))
+    assert [line.partition("[")[0] for line in wrong] == ["nine-finite"]
 
 
 def test_what_differs_is_named_once() -> None:

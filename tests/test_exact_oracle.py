@@ -19,6 +19,12 @@ from pp3.targets.policies import POLICIES, build_policy
 
 REFERENCE = {"backend": "reference", "name": "pp3-top32", "version": "1.2"}
 CUDA = REFERENCE | {"backend": "cuda"}
+HELD: dict[str, Any] = {
+    "bits": [],
+    "conform": [{"file": "vectors.json", "passed": 3, "sha256": "", "total": 3}],
+    "identity": {"backend": "reference"},
+}
+ON_GPU = HELD | {"identity": {"backend": "cuda", "gpu": "NVIDIA H200"}}
 ROUNDS = 11 * len(POLICIES)
 Rows = list[dict[str, Any]]
 
@@ -36,8 +42,10 @@ def observed() -> Rows:
 
 
 def counted(rows: list[tuple[str, Any]]) -> Any:
-    """What a right GPU counts: the tickets of its own tables, none outside, none falling."""
-    return {name: [*allocate(row[None]).tickets[0].tolist(), 0, 0] for name, row in rows}
+    """What a right GPU counts: the tickets of its own tables, none outside, none falling; and their ids."""
+    found = {name: allocate(row[None]) for name, row in rows}
+    counts = {name: [*one.tickets[0].tolist(), 0, 0] for name, one in found.items()}
+    return counts | {f"{name}/ids": one.ids[0].tolist() for name, one in found.items()}
 
 
 def on_gpu(monkeypatch: pytest.MonkeyPatch, count: Any = counted, arithmetic: type[Reference] = Reference) -> Rows:
@@ -48,7 +56,7 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch, count: Any = counted, arithmetic: ty
 
 
 def test_the_reference_passes(observed: Rows) -> None:
-    found = oracle.conclude(observed, REFERENCE, {})
+    found = oracle.conclude(observed, REFERENCE, HELD)
     assert (found.verdict, found.reasons) == (Verdict.PASS, [])
     assert found.sentence.startswith("PASS: the NumPy reference of pp3-top32 1.2: from the tickets it emitted, ")
     assert f"equals the target as a rational in {ROUNDS} rounds of {len(POLICIES)} policies" in found.sentence
@@ -80,13 +88,13 @@ def test_distances_stand_beside_the_tables(observed: Rows) -> None:
 def test_a_gpu_passes_with_its_draws_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = on_gpu(monkeypatch)
     assert all(len(row["survey"]["drawn"]) == len(row["survey"]["ids"]) for row in rows)
-    found = oracle.conclude(rows, CUDA, {"gpu": "NVIDIA H200"})
+    found = oracle.conclude(rows, CUDA, ON_GPU)
     assert (found.verdict, found.reasons) == (Verdict.PASS, [])
     assert "the Triton kernels of pp3-top32 1.2 on NVIDIA H200" in found.sentence
 
 
 def test_a_gpu_whose_draws_were_not_counted_fails(observed: Rows) -> None:
-    found = oracle.conclude(observed, CUDA, {})
+    found = oracle.conclude(observed, CUDA, ON_GPU)
     assert found.verdict is Verdict.FAIL
     assert found.reasons == [f"{name}: the draws of a GPU's tables were not enumerated" for name in POLICIES]
 
@@ -125,7 +133,7 @@ def one_lost(rows: list[tuple[str, Any]]) -> Any:
 )
 def test_one_wrong_draw_fails(count: Any, breach: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every round of every policy that reads the row; one that rejects every draft cannot tell by its law."""
-    found = oracle.conclude(on_gpu(monkeypatch, count), CUDA, {})
+    found = oracle.conclude(on_gpu(monkeypatch, count), CUDA, ON_GPU)
     assert found.verdict is Verdict.FAIL
     assert found.reasons[0].startswith("identity, depth 4, void [")
     assert all(f"breach='{breach}'" in reason for reason in found.reasons)
@@ -169,7 +177,7 @@ class OneIdTwice(Emits):
 def test_a_wrong_table_fails_every_policy(fault: type[Emits], monkeypatch: pytest.MonkeyPatch) -> None:
     """And is judged again to the same end."""
     monkeypatch.setattr(backends, "start", lambda backend: fault())
-    found = oracle.conclude(observe(), REFERENCE, {})
+    found = oracle.conclude(observe(), REFERENCE, HELD)
     assert found.verdict is Verdict.FAIL
     assert {reason.partition(":")[0].partition(",")[0] for reason in found.reasons} == set(POLICIES)
     assert found.sentence.endswith(f": {found.reasons[0]}. Self-attested.")
@@ -188,23 +196,58 @@ def test_a_wrong_table_fails_every_policy(fault: type[Emits], monkeypatch: pytes
 def test_other_policies_fail(change: Any, observed: Rows) -> None:
     rows = copy.deepcopy(observed)
     change(rows)
-    found = oracle.conclude(rows, REFERENCE, {})
+    found = oracle.conclude(rows, REFERENCE, HELD)
     assert found.verdict is Verdict.FAIL
     assert found.reasons[0].endswith(f"they must be {', '.join(POLICIES)}")
+
+
+@pytest.mark.parametrize(
+    ("sampler", "change", "reason"),
+    [
+        pytest.param(
+            REFERENCE | {"backend": "interpreter"},
+            {"identity": {"backend": "interpreter"}},
+            "backend interpreter is judged by no enumeration; want reference, cuda",
+            id="the-interpreter",
+        ),
+        pytest.param(
+            REFERENCE,
+            {"identity": {"backend": "cuda"}},
+            "the identity is that of cuda, the sampler ran on reference",
+            id="the-identity-of-a-gpu",
+        ),
+        pytest.param(
+            REFERENCE, {"identity": {}}, "the identity is that of None, the sampler ran on reference", id="no-identity"
+        ),
+        pytest.param(
+            REFERENCE,
+            {"conform": [HELD["conform"][0] | {"passed": 2}]},
+            "known answers of vectors.json: 2 of 3 passed",
+            id="a-known-answer-missed",
+        ),
+    ],
+)
+def test_kernels_that_are_not_held_fail(
+    sampler: dict[str, Any], change: dict[str, Any], reason: str, observed: Rows
+) -> None:
+    """Though every table is right."""
+    found = oracle.conclude(observed, sampler, HELD | change)
+    assert (found.verdict, found.reasons) == (Verdict.FAIL, [reason])
+    assert found.sentence.endswith(f": {reason}. Self-attested.")
 
 
 def test_a_table_under_another_name_is_refused(observed: Rows) -> None:
     rows = copy.deepcopy(observed)
     rows[0]["survey"]["target"], rows[3]["survey"]["target"] = "disjoint", "identity"
     with pytest.raises((VerificationError, ValueError)):
-        oracle.conclude(rows, REFERENCE, {})
+        oracle.conclude(rows, REFERENCE, HELD)
 
 
 def test_other_distances_are_refused(observed: Rows) -> None:
     rows = copy.deepcopy(observed)
     rows[2]["distances"][0]["moved"] += 1
     with pytest.raises(VerificationError, match="sparse: the distances from the softmax recompute to others"):
-        oracle.conclude(rows, REFERENCE, {})
+        oracle.conclude(rows, REFERENCE, HELD)
 
 
 def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,7 +303,7 @@ def test_a_wrong_device_is_exit_1_and_still_written(
 def test_every_policy_on_a_gpu(observed: Rows) -> None:
     """The reference's tables, and every draw of each counted."""
     rows = observe(Backend.CUDA)
-    assert oracle.conclude(rows, CUDA, {}).reasons == []
+    assert oracle.conclude(rows, CUDA, ON_GPU).reasons == []
     for one, other in zip(rows, observed, strict=True):
         assert (one["survey"]["ids"], one["distances"]) == (other["survey"]["ids"], other["distances"])
         assert one["survey"]["tickets"] == other["survey"]["tickets"]

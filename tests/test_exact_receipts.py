@@ -19,7 +19,6 @@ from pp3.harness.evidence import receipt
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.evidence.verify import Verified, verify
 from pp3.harness.exact import oracle, suite
-from pp3.harness.exact.enumeration import Enumeration
 from pp3.harness.run import known_answers
 from pp3.harness.softmax_distance import distances
 from pp3.targets.policies import POLICIES, build_policy
@@ -31,7 +30,7 @@ STEPS = {
     "exhaustive": ["bytes", "name", "shape", ENUMERATIONS, "verdict", "non-claims", "sources"],
     "oracle": ["bytes", "name", "shape", BRIDGED, "verdict", "non-claims", "sources"],
 }
-EXPECTED = functools.cache(suite.expected)
+RIGHT = functools.cache(suite.right)
 CONCLUDE: dict[str, Callable[..., suite.Conclusion | oracle.Conclusion]] = {
     "exhaustive": suite.conclude,
     "oracle": oracle.conclude,
@@ -43,17 +42,14 @@ Change = Callable[[Statement], object]
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What must be observed, computed once; tests/test_exact_suite.py holds it to its modules."""
-    monkeypatch.setattr(suite, "expected", EXPECTED)
+    monkeypatch.setattr(suite, "right", RIGHT)
 
 
 def observed(kind: str) -> list[dict[str, Any]]:
     """What a right device on a CPU observes."""
     if kind == "oracle":
         return oracle.observe(Backend.REFERENCE, lambda *progress: None)
-    return [
-        Enumeration(id=which, claim=f"claim of {which}", compared=10, values=EXPECTED(which, False)).plain()
-        for which in suite.IDS
-    ]
+    return [RIGHT(which, False).plain() for which in suite.IDS]
 
 
 def made(kind: str) -> Statement:
@@ -62,7 +58,7 @@ def made(kind: str) -> Statement:
     sampler = receipt.sampler_of(our_limits(), Backend.REFERENCE)
     identity = backends.identity(Backend.REFERENCE)
     kernels = {"bits": [], "conform": known_answers(Backend.REFERENCE), "identity": identity}
-    return receipt.build_exact(kind, STARTED, sampler, kernels, rows, CONCLUDE[kind](rows, sampler, identity))
+    return receipt.build_exact(kind, STARTED, sampler, kernels, rows, CONCLUDE[kind](rows, sampler, kernels))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +85,7 @@ def rejudge(statement: Statement) -> None:
     """Make the verdict follow from changed integers, as a forger would."""
     predicate = statement["predicate"]
     rows = predicate["policies" if predicate["kind"] == "oracle" else "enumerations"]
-    concluded = CONCLUDE[predicate["kind"]](rows, predicate["sampler"], predicate["kernels"]["identity"])
+    concluded = CONCLUDE[predicate["kind"]](rows, predicate["sampler"], predicate["kernels"])
     predicate["verdict"], predicate["reasons"] = concluded.verdict.value, concluded.reasons
     predicate["sentence"] = concluded.sentence
 
@@ -162,6 +158,19 @@ def survey_anew(statement: Statement) -> None:
     row["distances"] = [one.plain() for one in distances(target, ids, tickets)]
 
 
+def interpreted(statement: Statement) -> None:
+    """The sampler and the identity say that the kernels were interpreted."""
+    both(edit("sampler", "backend", to="interpreter"), edit("kernels", "identity", "backend", to="interpreter"))(
+        statement
+    )
+
+
+def again(*changes: Change) -> Change:
+    """The first enumeration twice, the changes made to the first of the two alone."""
+    return both(edit("enumerations", to=lambda old: [copy.deepcopy(old[0]), *old]), *changes)
+
+
+NOTHING = {"passed": 0, "total": 0}
 COMMON: dict[str, tuple[Change, str]] = {
     "another statement type": (lambda s: s.update(_type="https://in-toto.io/Statement/v2"), "shape"),
     "another predicate": (lambda s: s.update(predicateType="urn:pp3:receipt:v2"), "shape"),
@@ -182,6 +191,14 @@ COMMON: dict[str, tuple[Change, str]] = {
     "the sentence": (edit("sentence", to=lambda old: old.replace("Self-attested", "Proved")), "verdict"),
     "the name of the sampler": (edit("sampler", "name", to="another"), "verdict"),
     "the version of the sampler": (edit("sampler", "version", to="9.9"), "verdict"),
+    "a known answer missed": (edit("kernels", "conform", 0, "passed", to=0), "verdict"),
+    "a file without known answers": (edit("kernels", "conform", 0, to=lambda old: old | NOTHING), "verdict"),
+    "the identity of another backend": (edit("kernels", "identity", "backend", to="cuda"), "verdict"),
+    "the identity without its backend": (without("kernels", "identity", key="backend"), "verdict"),
+    "the backend interpreter": (interpreted, "verdict"),
+    "the profile": (edit("profile", to="default"), "shape"),
+    "the tool": (edit("tool", "name", to="another"), "shape"),
+    "no tool": (edit("tool", to={}), "shape"),
     "a non-claim left out": (drop("nonClaims"), "non-claims"),
     "a non-claim softened": (edit("nonClaims", 0, to="Not yet qualified for serving."), "non-claims"),
 }
@@ -227,6 +244,17 @@ EXHAUSTIVE: dict[str, tuple[Change, str]] = {
     "two names exchanged": (swap("enumerations", "id", one=1, other=2), "verdict"),
     "an unknown name": (edit("enumerations", 5, "id", to="wish"), "verdict"),
     "what was compared": (edit("enumerations", 0, "compared", to=lambda n: n + 1), "verdict"),
+    "nothing compared": (edit("enumerations", 2, "compared", to=0), "verdict"),
+    "a claim": (edit("enumerations", 2, "claim", to="every branch of every round"), "verdict"),
+    "an id of a support": (edit("enumerations", 0, "values", "flat/ids", 31, to=32), "verdict"),
+    "the ids of a support left out": (without("enumerations", 0, "values", key="flat/ids"), "verdict"),
+    "a block read elsewhere": (edit("enumerations", 4, "values", "elsewhere", 0, to=1), "verdict"),
+    "an enumeration twice": (again(), "verdict"),
+    "an enumeration twice, the first wrong": (
+        again(edit("enumerations", 0, "values", "flat", 3, to=lambda n: n + 1)),
+        "verdict",
+    ),
+    "two enumerations in another order": (edit("enumerations", to=lambda old: [old[1], old[0], *old[2:]]), "verdict"),
     "the backend of a GPU": (edit("sampler", "backend", to="cuda"), "verdict"),
 }
 ORACLE: dict[str, tuple[Change, str]] = {
@@ -337,7 +365,8 @@ def test_tampering_is_caught_at_its_own_step(
     assert canonical.encode(statement) != canonical.encode(originals[kind])
     found = sealed(statement)
     before = STEPS[kind][: STEPS[kind].index(step)]
-    assert [(one.name, one.outcome) for one in found.steps] == [*((name, "ok") for name in before), (step, "FAIL")]
+    assert list(dict.fromkeys(one.name for one in found.steps)) == [*before, step]  # profile and tool: once read
+    assert [one.outcome for one in found.steps] == ["ok"] * (len(found.steps) - 1) + ["FAIL"]
     assert not found.ok
     assert found.sentence.startswith(f"NOT VERIFIED at {step}: ")
     assert "\n" not in found.sentence
@@ -345,8 +374,7 @@ def test_tampering_is_caught_at_its_own_step(
 
 def test_a_wrong_integer_judged_anew_is_an_authentic_fail(statements: dict[str, Statement]) -> None:
     """Whoever forges an observed integer can only make the receipt worse."""
-    worse = [one for name, (one, step) in EXHAUSTIVE.items() if step == "verdict" and name != "what was compared"]
-    for change in worse:
+    for change in (one for one, step in EXHAUSTIVE.values() if step == "verdict"):
         statement = copy.deepcopy(statements["exhaustive"])
         change(statement)
         rejudge(statement)
@@ -358,12 +386,41 @@ def test_a_wrong_integer_judged_anew_is_an_authentic_fail(statements: dict[str, 
 def test_a_gpu_without_counted_draws_is_an_authentic_fail(statements: dict[str, Statement]) -> None:
     """`drawn` null on CUDA cannot be made to pass."""
     statement = statements["oracle"]
-    both(edit("sampler", "backend", to="cuda"), rejudge)(statement)
+    both(edit("sampler", "backend", to="cuda"), edit("kernels", "identity", "backend", to="cuda"), rejudge)(statement)
     found = sealed(statement)
     assert (found.ok, found.verdict) == (True, "FAIL")
     assert statement["predicate"]["reasons"] == [
         f"{name}: the draws of a GPU's tables were not enumerated" for name in POLICIES
     ]
+
+
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a known answer missed", "known answers of "),
+        ("a file without known answers", "known answers of "),
+        ("the identity of another backend", "the identity is that of cuda, the sampler ran on reference"),
+        ("the identity without its backend", "the identity is that of None, the sampler ran on reference"),
+        ("the backend interpreter", "backend interpreter is judged by no enumeration; want reference, cuda"),
+    ],
+)
+def test_kernels_judged_anew_are_an_authentic_fail(
+    name: str, reason: str, kind: str, statements: dict[str, Statement]
+) -> None:
+    """For that alone, since every integer is right."""
+    both(COMMON[name][0], rejudge)(statements[kind])
+    found = sealed(statements[kind])
+    assert (found.ok, found.verdict) == (True, "FAIL")
+    (said,) = statements[kind]["predicate"]["reasons"]
+    assert said.startswith(reason)
+
+
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("name", ["the profile", "the tool", "no tool"])
+def test_another_profile_or_tool_cannot_be_judged_anew(name: str, kind: str, statements: dict[str, Statement]) -> None:
+    both(COMMON[name][0], rejudge)(statements[kind])
+    assert sealed(statements[kind]).sentence.endswith("; want exact, pp3")
 
 
 @pytest.mark.parametrize("name", ["a policy left out", "an unknown name", "two policies exchanged"])

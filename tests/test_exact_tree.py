@@ -20,7 +20,7 @@ from pp3.kernels.addressing import words
 
 TREES = {depth: Tree(depth) for depth in DEPTHS}
 STRIDES = {4: 23, 5: 37}  # coprime with every period of the leaves
-W64_ENDS = (0, 1 << 63, (1 << 64) - 1)
+W64 = 1 << 64
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def by_hand(whole: Tree) -> list[list[int]]:
     chosen = np.array([leaf.chosen for leaf in whole.leaves], np.uint64)
     block = np.zeros((len(chosen), 4), np.uint32)
     block[:, 0] = [whole._w0(leaf) for leaf in whole.leaves]
-    block[:, 1] = [leaf.w64 & 0xFFFFFFFF for leaf in whole.leaves]
-    block[:, 2] = [leaf.w64 >> 32 for leaf in whole.leaves]
+    block[:, 1] = [whole._w64(leaf) & 0xFFFFFFFF for leaf in whole.leaves]
+    block[:, 2] = [whole._w64(leaf) >> 32 for leaf in whole.leaves]
     rounds, positions = invert(block, KEY)
     keys = np.full(len(chosen), KEY, np.uint64)
     blocks = [words(keys, rounds, positions - chosen + np.uint64(j)).tolist() for j in range(whole.depth + 1)]
@@ -88,12 +88,12 @@ def right() -> dict[int, tuple[list[list[int]], list[int]]]:
     return {depth: run(Reference(), depth) for depth in DEPTHS}
 
 
-@pytest.mark.parametrize(("depth", "count"), [(4, 2880), (5, 6912)])
+@pytest.mark.parametrize(("depth", "count"), [(4, 3840), (5, 9216)])
 def test_leaves_are_all_combinations(depth: int, count: int) -> None:
-    """Void patterns, chosen position or bonus, six w0, three w64, both continuations."""
+    """Void patterns, chosen position or bonus, six w0, four w64, both continuations."""
     whole = TREES[depth]
-    assert len(whole.leaves) == len(set(whole.leaves)) == count == 2**depth * (depth + 1) * 6 * 3 * 2
-    assert {leaf.w64 for leaf in whole.leaves} == set(W64_ENDS)
+    assert len(whole.leaves) == len(set(whole.leaves)) == count == 2**depth * (depth + 1) * 6 * 4 * 2
+    assert {leaf.w64 for leaf in whole.leaves} == {0, whole.cuts[0] - 1, whole.cuts[0], W64 - 1}
     assert len({leaf.void for leaf in whole.leaves}) == 2**depth
 
 
@@ -110,6 +110,35 @@ def test_words_stand_at_the_edge_of_their_own_position(depth: int) -> None:
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
+def test_words_stand_on_both_sides_of_the_cut_of_their_own_position(depth: int) -> None:
+    """Where the residual of a split row turns from its first token, a third of its mass, to its second."""
+    whole = TREES[depth]
+    for leaf in whole.leaves:
+        cut = whole.cuts[min(leaf.chosen, depth - 1)]
+        assert whole._w64(leaf) == {whole.cuts[0] - 1: cut - 1, whole.cuts[0]: cut}.get(leaf.w64, leaf.w64)
+    assert all(1 < cut < W64 - 1 for cut in whole.cuts)
+    for j, cut in enumerate(whole.cuts):
+        left = np.maximum(whole.split[j] - whole.kept[j], 0).tolist()
+        first, second = (weight for weight in left if weight)
+        assert first == sum(left) // 3 < second
+        assert (cut - 1) * sum(left) >> 64 < first <= cut * sum(left) >> 64
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_both_tokens_of_each_residual_are_emitted(depth: int, right: Any) -> None:
+    """The lower up to its cut, the higher from it on."""
+    whole, (tokens, lengths) = TREES[depth], right[depth]
+    emitted: dict[tuple[int, bool], set[int]] = {}
+    for leaf, on, row, length in zip(whole.leaves, whole.sampled, tokens, lengths, strict=True):
+        j = leaf.chosen
+        if on and j < depth and leaf.w0 == W32 - 1 and not any(leaf.void[: j + 1]):
+            assert length == j + 1
+            emitted.setdefault((j, leaf.w64 >= whole.cuts[0]), set()).add(row[j])
+    after = [sorted(((draft + 1) % VOCAB, (draft + 2) % VOCAB)) for draft in whole.drafts.tolist()]
+    assert emitted == {(j, beyond): {after[j][beyond]} for j in range(depth) for beyond in (False, True)}
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
 def test_rows_are_laws(depth: int) -> None:
     whole = TREES[depth]
     for rows in (whole.kept, whole.split, whole.missed):
@@ -121,13 +150,22 @@ def test_rows_are_laws(depth: int) -> None:
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_every_branch_is_met(depth: int) -> None:
-    """Sampled and not: each length, each first invalidated place, and each pair of a chosen place and a word."""
+    """Sampled and not: each length."""
     whole = TREES[depth]
     met = Counter(zip(whole.lengths().tolist(), whole.sampled.tolist(), strict=True))
     assert set(met) == {(length, on) for length in range(1, depth + 2) for on in (True, False)}
-    sampled = [leaf for leaf, on in zip(whole.leaves, whole.sampled, strict=True) if on]
-    assert len({(leaf.chosen, leaf.w0) for leaf in sampled}) == 6 * (depth + 1)
-    assert len({(leaf.chosen, leaf.w64, leaf.follows) for leaf in sampled}) == 6 * (depth + 1)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("on", [True, False], ids=["sampled", "temperature-0"])
+def test_every_choice_is_met(on: bool, depth: int) -> None:
+    """Each chosen place with each w0, each w64 and each continuation, and each pattern of invalidated drafts."""
+    whole = TREES[depth]
+    met = [leaf for leaf, sampled in zip(whole.leaves, whole.sampled, strict=True) if sampled == on]
+    every = {(leaf.chosen, leaf.w0, leaf.w64, leaf.follows) for leaf in whole.leaves}
+    assert len(every) == (depth + 1) * 6 * 4 * 2
+    assert {(leaf.chosen, leaf.w0, leaf.w64, leaf.follows) for leaf in met} == every
+    assert len({leaf.void for leaf in met}) == 2**depth
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -146,7 +184,8 @@ def test_the_walk_against_the_second_implementation(depth: int) -> None:
 def test_the_enumeration_on_the_reference() -> None:
     found = tree.observe(Reference())
     assert differences(found.values, tree.expect()) == []
-    assert (found.id, found.claim, found.compared) == ("tree", tree.CLAIM, 2880 + 6912)
+    assert (found.id, found.claim, found.compared) == ("tree", tree.CLAIM, 3840 + 9216)
+    assert found.compared == tree.size()
     assert set(found.values) == {f"depth-{depth}/{what}" for depth in DEPTHS for what in ("lengths", "tokens")}
 
 
@@ -182,6 +221,10 @@ FAULTS: dict[str, tuple[str, str]] = {
     "a round that goes on after an invalidated draft": ("alive = alive & ~invalidated", "alive = alive & True"),
     "a round that goes on after a rejected draft": ("alive = alive & keep", "alive = alive & True"),
     "a word shared by acceptance and residual": ("block[:, 2].astype(np.uint64)", "block[:, 0].astype(np.uint64)"),
+    "a word shared by acceptance and the low half of a residual": (
+        "block[:, 1].astype(np.uint64)",
+        "block[:, 0].astype(np.uint64)",
+    ),
     "one counter for all acceptances": ("positions[judged] + np.uint64(j))", "positions[judged])"),
     "one counter for all emissions": ("positions[who] + emit_at[who].astype(np.uint64))", "positions[who])"),
     "a counter shared by the last draft and the bonus": (

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness import canonical
-from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, pair_shards, plan_sha256
-from pp3.harness.cells import Event
+from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, VerificationError
 from pp3.harness.evidence import provenance
+from pp3.harness.evidence.counts import COUNTS, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, stamp
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.exact import oracle, suite
+from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
-from pp3.harness.tally import BREACHES
-from pp3.harness.verdict import Judgement, all_cells, conclude
+from pp3.harness.verdict import Judgement, conclude
 
-COUNTS, STATISTICS = "recompute counts", "recompute statistics"
+STATISTICS = "recompute statistics"
 TOLERANCE = 1e-5  # of numbers stored to six digits
 
 
@@ -91,6 +91,8 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
         raise VerificationError(
             f"shape: started {predicate['run'].get('startedUtc')!r}, the name says {path.name[:16]}"
         )
+    if predicate["kind"] != "qualify":
+        _exact_shape(predicate)
     yield ok("shape", "in-toto statement, urn:pp3:receipt:v1")
     recompute = _qualify if predicate["kind"] == "qualify" else _exact
     yield from recompute(predicate)
@@ -110,10 +112,20 @@ def ok(name: str, detail: str) -> Step:
     return Step(name=name, outcome="ok", detail=detail)
 
 
+def _exact_shape(predicate: dict[str, Any]) -> None:
+    """What a receipt of exact results must hold beside them."""
+    profile, tool, kernels = predicate["profile"], predicate["tool"].get("name"), predicate["kernels"]
+    if (profile, tool) != ("exact", "pp3"):
+        raise VerificationError(f"shape: profile {profile!r}, tool {tool!r}; want exact, pp3")
+    answers = [row["file"] for row in kernels["conform"]]
+    if answers != list(KNOWN_ANSWERS) or kernels["bits"] or "missing" in kernels:
+        raise VerificationError(
+            f"shape: known answers of {answers}; want {list(KNOWN_ANSWERS)}, no bits, nothing missing"
+        )
+
+
 def _exact(predicate: dict[str, Any]) -> Iterator[Step]:
     """The steps of exact results: every stored integer against the one it must be."""
-    if predicate["profile"] != "exact" or predicate["tool"].get("name") != "pp3":
-        raise VerificationError(f"shape: profile {predicate['profile']!r}, tool {predicate['tool']}; want exact, pp3")
     who = (predicate["sampler"], predicate["kernels"])
     if predicate["kind"] == "oracle":
         concluded = _at("recompute policies", oracle.conclude, predicate["policies"], *who)
@@ -135,7 +147,7 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("plan", f"digest and seed of counter {predicate['seed']['counter']} recomputed")
     _at("laws", _laws, campaign, predicate)
     yield ok("laws", f"{len(campaign.targets)} targets rebuilt from their names and definitions")
-    counts = _at(COUNTS, _counts, campaign, predicate)
+    counts = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, predicate)
     _compare("test", [test.plain() for test in judgement.tests], predicate["tests"])
@@ -188,82 +200,6 @@ def _laws(campaign: Campaign, predicate: dict[str, Any]) -> None:
         if target.digest() != claimed.get("lawSha256"):
             raise VerificationError(f"laws: {target.name} is {claimed.get('lawSha256')} there, {target.digest()} here")
     check_sampler(campaign, our_limits())
-
-
-def _counts(campaign: Campaign, predicate: dict[str, Any]) -> dict[tuple[str, int], list[int]]:
-    """Every cell of the plan exactly once, non-negative, adding up to the requests."""
-    found = {(cell["id"], cell["batch"]): cell["counts"] for cell in predicate["cells"]}
-    if len(found) != len(predicate["cells"]):
-        raise VerificationError(f"{COUNTS}: a cell is there twice")
-    cells = all_cells(campaign)
-    expected = {(cell.id, batch): len(cell.atoms) + 1 for cell in cells for batch in campaign.spec.batch_sizes}
-    for key in expected.keys() ^ found.keys():
-        raise VerificationError(
-            f"{COUNTS}: cell {key[0]} at batch {key[1]} is {'missing' if key in expected else 'foreign'}"
-        )
-    for key, length in expected.items():
-        if len(found[key]) != length or min(found[key]) < 0:
-            raise VerificationError(f"{COUNTS}: {key[0]} at batch {key[1]} needs {length} counts of 0 or more")
-    if set(predicate["breaches"]) != set(BREACHES):
-        raise VerificationError(f"{COUNTS}: breaches must name {', '.join(BREACHES)}")
-    atoms = {cell.id: set(cell.atoms.tolist()) for cell in cells}
-    strays: dict[tuple[str, int], int] = {}
-    for stray in predicate["strays"]:
-        key = (stray["cell"], stray["batch"])
-        if key not in found or stray["outcome"] in atoms[stray["cell"]]:
-            raise VerificationError(f"{COUNTS}: stray {stray['outcome']} of {key[0]} at batch {key[1]} is none")
-        strays[key] = strays.get(key, 0) + stray["count"]
-    shards = [(target.name, depth, pairs) for target, depth, pairs in pair_shards(campaign)]
-    if [(row["target"], row["depth"], row["pairs"]) for row in predicate["paired"]] != shards:
-        raise VerificationError(f"{COUNTS}: the paired shards are not those of {campaign.spec.paired} pairs")
-    if any(row["passed"] > row["total"] for row in predicate["kernels"]["conform"]):
-        raise VerificationError(f"{COUNTS}: more known answers passed than there are")
-    for key, counts in found.items():
-        if counts[-1] != strays.get(key, 0):
-            raise VerificationError(
-                f"{COUNTS}: {key[0]} has {counts[-1]} forbidden outcomes, {strays.get(key, 0)} are named"
-            )
-    if not any(predicate["breaches"].values()):
-        _tile(campaign, found)
-    return found
-
-
-def _tile(campaign: Campaign, found: dict[tuple[str, int], list[int]]) -> None:
-    """Each request proposes at every position, emits at every position it reaches, and has one length."""
-    by_group: dict[tuple[str, int], list[Any]] = {}
-    for cell in all_cells(campaign):
-        by_group.setdefault((cell.target, cell.depth), []).append(cell)
-    for (target, depth), cells in by_group.items():
-        for batch in campaign.spec.batch_sizes:
-            requests = campaign.requests_of(depth, batch)
-            totals: dict[tuple[Event, int], int] = {}
-            reached = [0] * (depth + 1)
-            outside = 0
-            for cell in cells:
-                counts = found[cell.id, batch]
-                key = (cell.event, cell.position)
-                totals[key] = totals.get(key, 0) + sum(counts)
-                if cell.event is Event.LENGTH:
-                    outside += counts[-1]
-                    for length, count in zip(cell.atoms.tolist(), counts, strict=False):
-                        reached = [n + count * (position <= length) for position, n in enumerate(reached)]
-            where = f"{target}/depth-{depth} at batch {batch}"
-            lengths = totals.get((Event.LENGTH, -1), 0)
-            checks = [("lengths", lengths, requests)]
-            checks += [
-                (f"proposals at position {j}", totals.get((Event.PROPOSAL, j), 0), requests) for j in range(depth)
-            ]
-            if not outside:
-                for j in range(depth + 1):
-                    kinds = (Event.BONUS,) if j == depth else (Event.TOKEN, Event.FULL_TARGET)
-                    emitted = sum(totals.get((kind, j), 0) for kind in kinds)
-                    checks.append((f"tokens at position {j}", emitted, reached[j]))
-                    if (Event.RESIDUAL, j) in totals:
-                        stopped = reached[j] - reached[j + 1] - totals.get((Event.FULL_TARGET, j), 0)
-                        checks.append((f"residual tokens at position {j}", totals[Event.RESIDUAL, j], stopped))
-            for what, got, wanted in checks:
-                if got != wanted:
-                    raise VerificationError(f"{COUNTS}: {where}: {what} add up to {got}, must be {wanted}")
 
 
 def _conclude(campaign: Campaign, counts: dict[tuple[str, int], list[int]], predicate: dict[str, Any]) -> Judgement:

@@ -10,8 +10,10 @@ import msgspec
 
 from pp3.harness import backends
 from pp3.harness import campaign as campaigns
+from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.exact import oracle, suite
+from pp3.harness.paths import find_vectors
 from pp3.harness.progress import Bar
 from pp3.harness.qualify import CODES, choose_device, page_of, shown
 from pp3.harness.run import known_answers
@@ -21,6 +23,8 @@ def run_command(kind: str, device: str, out: Path | None, as_json: bool) -> int:
     """Everything a command does (kind exhaustive or oracle); its exit code."""
     started, clock = datetime.now(UTC), time.perf_counter()
     where = choose_device(device, False)
+    if find_vectors() is None:
+        raise PP3Error("no known answers are installed: run from a checkout or a whole wheel", Exit.UNAVAILABLE)
     folders = store.open_store(out)
     with Bar() as bar:
         if kind == "oracle":
