@@ -1,6 +1,7 @@
 """The `pp3` command. Data on stdout, progress on stderr, exit codes of docs/exit-codes.md."""
 
 import errno
+import hashlib
 import sys
 import traceback
 from pathlib import Path
@@ -10,8 +11,9 @@ import click
 import msgspec
 
 from pp3 import __version__
-from pp3.harness.errors import CampaignError, Exit, PP3Error
+from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
 
+VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID"])
 PATH = click.Path(path_type=Path)
 OUT = "New or empty folder for receipt and page. Default: the checkout's runs folders."
 
@@ -105,7 +107,7 @@ def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
 @commands.command()
 @click.argument("receipt", type=PATH)
 @click.option("--source", type=PATH, help="Compare the bound sources with this tree: a difference exits 3.")
-@click.option("--require-verdict", help="Exit 1 unless the verified verdict is this one.")
+@click.option("--require-verdict", type=VERDICTS, help="Exit 1 unless the verified verdict is this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(receipt: Path, source: Path | None, require_verdict: str | None, as_json: bool) -> int:
     """Recompute everything in a receipt that can be recomputed; needs neither torch nor a GPU."""
@@ -125,7 +127,10 @@ def verify(receipt: Path, source: Path | None, require_verdict: str | None, as_j
         for number, step in enumerate(found.steps, 1):
             click.echo(f"{number:2} {step.outcome:4} {step.name}: {step.detail}")
         click.echo(found.sentence)
-    if not found.ok or (require_verdict and found.verdict != require_verdict):
+    if not found.ok:
+        return Exit.NEGATIVE
+    if require_verdict and found.verdict != require_verdict:
+        click.echo(f"pp3: the verdict is {found.verdict}, {require_verdict} was required", err=True)
         return Exit.NEGATIVE
     return Exit.INCONCLUSIVE if found.current == "no" else Exit.OK
 
@@ -139,6 +144,9 @@ def report(receipt: Path, out: Path | None) -> int:
     from pp3.harness.report.render import write_page
 
     content, statement = read(receipt)
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in receipt.name:
+        raise ReceiptError(f"{receipt}: its bytes hash to {digest}, not to its name; it was changed or renamed")
     click.echo(str(write_page(content, statement, out or receipt.with_suffix(".html"))))
     return Exit.OK
 
@@ -165,7 +173,9 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         return int(commands.main(arguments, prog_name="pp3", standalone_mode=False) or Exit.OK)
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        where = f"; see {context.command_path} --help" if context else ""
+        click.echo(f"pp3: error: {error.format_message()}{where}", err=True)
         return error.exit_code
     except PP3Error as error:
         click.echo(f"pp3: error: {error}", err=True)

@@ -12,8 +12,9 @@ from pp3.harness import backends
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.battery import SEED_FAMILY_ALPHA
-from pp3.harness.errors import Exit, PP3Error
+from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import receipt, store
+from pp3.harness.interrupts import held_until_released
 from pp3.harness.progress import Bar
 from pp3.harness.run import run
 from pp3.harness.seeds import Seed
@@ -39,14 +40,22 @@ def run_command(
 ) -> int:
     """Everything the command does; its exit code. Arguments as `pp3 qualify --help`."""
     started, clock = datetime.now(UTC), time.perf_counter()
-    chosen = campaigns.load(campaign, requests)
+    try:
+        chosen = campaigns.load(campaign, requests)
+    except (ValueError, OverflowError, RecursionError) as error:  # numbers and nesting beyond what Python reads
+        raise CampaignError(f"{campaign}: {str(error)[:120]}; write smaller numbers and flatter tables") from None
     where = choose_device(device, require_gpu)
     campaigns.check_sampler(chosen, campaigns.our_limits())
     folders = store.open_store(out)
     number, how = store.claim_counter(folders, counter)
     seed = Seed.of(campaigns.plan_sha256(chosen), number)
-    with Bar() as bar:
-        measured = run(chosen, seed, where, bar.update)
+    with Bar() as bar, held_until_released() as release:
+
+        def progress(stage: str, done: int, total: int) -> None:
+            release()  # the workers have started by the first progress
+            bar.update(stage, done, total)
+
+        measured = run(chosen, seed, where, progress)
     judgement = conclude(
         chosen,
         measured.counts,

@@ -1,4 +1,4 @@
-"""The README says what is so: its commands run, its table is computed, its output has the shape of real output."""
+"""The README says what is so: commands and options exist, the campaign loads, links lead, the table is computed."""
 
 import re
 import subprocess

@@ -70,7 +70,10 @@ def render(table: list[Row]) -> str:
 
 def replace_in(path: Path, table: list[Row]) -> str:
     """Rewrite the table between its marks in a file; says what was done."""
-    text = path.read_text("utf-8")
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise CampaignError(f"{path}: {error.strerror}; give the README") from None
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise CampaignError(f"{path}: needs the marks {BEGIN} and {END} once each")
     head, rest = text.split(BEGIN)

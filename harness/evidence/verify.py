@@ -14,7 +14,7 @@ from typing import Any
 from pp3.harness import canonical
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, VerificationError
-from pp3.harness.evidence import provenance
+from pp3.harness.evidence import kernels, provenance
 from pp3.harness.evidence.counts import COUNTS, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, stamp
 from pp3.harness.evidence.shapes import check_shape
@@ -114,11 +114,11 @@ def ok(name: str, detail: str) -> Step:
 
 def _exact_shape(predicate: dict[str, Any]) -> None:
     """What a receipt of exact results must hold beside them."""
-    profile, tool, kernels = predicate["profile"], predicate["tool"].get("name"), predicate["kernels"]
+    profile, tool, shown = predicate["profile"], predicate["tool"].get("name"), predicate["kernels"]
     if (profile, tool) != ("exact", "pp3"):
         raise VerificationError(f"shape: profile {profile!r}, tool {tool!r}; want exact, pp3")
-    answers = [row["file"] for row in kernels["conform"]]
-    if answers != list(KNOWN_ANSWERS) or kernels["bits"] or "missing" in kernels:
+    answers = [row["file"] for row in shown["conform"]]
+    if answers != list(KNOWN_ANSWERS) or shown["bits"] or "missing" in shown:
         raise VerificationError(
             f"shape: known answers of {answers}; want {list(KNOWN_ANSWERS)}, no bits, nothing missing"
         )
@@ -147,6 +147,9 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("plan", f"digest and seed of counter {predicate['seed']['counter']} recomputed")
     _at("laws", _laws, campaign, predicate)
     yield ok("laws", f"{len(campaign.targets)} targets rebuilt from their names and definitions")
+    _at("kernels", kernels.check, campaign, predicate)
+    rows = sum(row["rows"] for row in predicate["kernels"]["bits"])
+    yield ok("kernels", f"{rows:,} rows of bits, and known answers, as the plan implies")
     counts = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, predicate)

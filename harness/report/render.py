@@ -14,6 +14,7 @@ from pp3.harness.cells import Cell, Event
 from pp3.harness.design import pool
 from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.receipt import write_once
+from pp3.harness.exact.pairs import excluded_rate
 from pp3.harness.report import charts
 from pp3.harness.verdict import all_cells, merge
 
@@ -41,7 +42,13 @@ def page(content: bytes, statement: dict[str, Any]) -> str:
     )
     template = environment.get_template("receipt.html" if predicate["kind"] == "qualify" else "exact.html")
     more = _campaign(predicate) if predicate["kind"] == "qualify" else {}
-    return template.render(sha256=hashlib.sha256(content).hexdigest(), statement=statement, p=predicate, **more)
+    return template.render(
+        sha256=hashlib.sha256(content).hexdigest(),
+        statement=statement,
+        p=predicate,
+        excluded_rate=excluded_rate,
+        **more,
+    )
 
 
 def _campaign(predicate: dict[str, Any]) -> dict[str, Any]:
