@@ -7,6 +7,7 @@ import pytest
 
 from pp3.harness import campaign, run
 from pp3.harness.evidence.receipt import read
+from pp3.harness.report.render import page
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
 
@@ -37,6 +38,15 @@ def test_a_committed_receipt_was_never_changed(path: Path) -> None:
         log = git("log", "--format=%H", "--", path.relative_to(ROOT).as_posix()).split()
         versions = {git("rev-parse", f"{commit}:{path.relative_to(ROOT).as_posix()}") for commit in log}
     assert len(versions) <= 1
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in COMMITTED if path.parent.name != "qualify"], ids=lambda path: path.parent.name
+)
+def test_a_committed_page_is_what_its_receipt_renders_to(path: Path) -> None:
+    """A corrected wording reaches the page too; campaigns have pictures, whose bytes follow matplotlib's version."""
+    committed = ROOT / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
+    assert committed.read_text("utf-8") == page(*read(path))
 
 
 @pytest.mark.parametrize(
