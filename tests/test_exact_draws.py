@@ -4,6 +4,7 @@ import bisect
 import inspect
 import itertools
 import types
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pp3.kernels.reference import ONE, SUPPORT, TAU, Supports, allocate
 ROWS = dict(draws.rows())
 SLICE, PIECE = 1 << 19, 1 << 17  # draw values and chunk of the shortened enumeration
 SHORT = "disjoint/row-0"
+PARTS = ("ids", "tickets", "ends")
 INTERPRETED = (
     "flat",
     "one-finite",
@@ -74,9 +76,21 @@ def tokens_of(supports: Supports, chosen: Ints) -> list[int]:
 
 
 def shortened(name: str) -> Values:
-    """What the first 2^19 draws of a support must count, and its ids."""
+    """What the first 2^19 draws of a support must count, its ids and tickets, and its ends."""
     running = np.cumsum(allocate(ROWS[name][None]).tickets[0], dtype=np.int64).clip(max=SLICE)
-    return {name: [*np.diff(running, prepend=0).tolist(), 0, 0], f"{name}/ids": best(ROWS[name])}
+    return draws.expect([name]) | {name: [*np.diff(running, prepend=0).tolist(), 0, 0]}
+
+
+def rounded(name: str, number: int) -> Values:
+    """What the first `number` draws of a support must count, with its ids and tickets."""
+    supports = allocate(ROWS[name][None])
+    tokens = tokens_of(supports, np.arange(number))
+    counts = [tokens.count(token) for token in supports.ids[0].tolist()]
+    return {
+        name: [*counts, 0, 0],
+        f"{name}/ids": best(ROWS[name]),
+        f"{name}/tickets": supports.tickets[0].tolist(),
+    }
 
 
 def best(logits: draws.Row) -> list[int]:
@@ -132,20 +146,56 @@ def test_an_address_gives_its_draw(rng: np.random.Generator) -> None:
     assert len(set((block[:, 0] & np.uint32(0xFF)).tolist())) > 200
 
 
-def test_expected_are_tickets_then_two_zeros_and_ids() -> None:
+def test_expected_are_tickets_then_two_zeros_ids_and_ends() -> None:
     expected = draws.expect(list(ROWS))
-    assert list(expected) == [key for name in ROWS for key in (name, f"{name}/ids")]
+    assert list(expected) == [key for name in ROWS for key in (name, *(f"{name}/{what}" for what in PARTS))]
     for name, logits in ROWS.items():
         counts, supports = expected[name], allocate(logits[None])
         assert isinstance(counts, list)
         assert counts == [*supports.tickets[0].tolist(), 0, 0]
         assert sum(counts) == ONE
         assert expected[f"{name}/ids"] == best(logits) == supports.ids[0].tolist()
-    assert draws.expect(["flat", "no such row"]).keys() == {"flat", "flat/ids"}
+        assert expected[f"{name}/tickets"] == supports.tickets[0].tolist()
+        found = expected[f"{name}/ends"]
+        assert isinstance(found, list)
+        *tokens, differing = found
+        assert (len(tokens), differing) == (draws.ENDS, 0)
+        assert tokens == tokens_of(supports, np.array(draws.ends(supports.tickets[0].tolist())))
+        for place in np.flatnonzero(supports.tickets[0]).tolist():
+            assert tokens[2 * place : 2 * place + 2] == [supports.ids[0, place]] * 2
+    assert draws.expect(["flat", "no such row"]).keys() == {"flat", *(f"flat/{what}" for what in PARTS)}
+
+
+@pytest.mark.parametrize(
+    ("tickets", "ends"),
+    [
+        pytest.param([2, 1, 3], [0, 1, 2, 2, 3, 5], id="first-and-last-of-each"),
+        pytest.param([2, 0, 3], [0, 1, 2, 1, 2, 4], id="both-sides-of-one-without-tickets"),
+        pytest.param([0, 4], [0, 0, 0, 3], id="the-first-without-tickets"),
+        pytest.param([4, 0, 0], [0, 3, 3, 3, 3, 3], id="the-last-without-tickets"),
+    ],
+)
+def test_the_ends_of_intervals(tickets: list[int], ends: list[int]) -> None:
+    assert draws.ends(tickets) == ends
+
+
+def test_the_ends_are_met_by_few_rows() -> None:
+    """Launches of one to four rows and one of more, each below the eight rows a program."""
+    from pp3.kernels import proposal
+
+    assert sum(draws.FEW) == draws.ENDS == 2 * SUPPORT
+    assert set(draws.FEW) > {1, 2, 3, 4}
+    after = list(itertools.accumulate(draws.FEW))
+    singles = [place - 1 for place, rows in zip(after, draws.FEW, strict=True) if rows == 1]
+    assert singles == [SUPPORT - 1, SUPPORT]  # both sides of the boundary in the middle
+    assert max(draws.FEW) < proposal.MANY
+    covered = [place for part in draws._launches() for place in range(draws.ENDS)[part]]
+    assert covered == list(range(draws.ENDS))
 
 
 def test_the_size_is_the_number_of_draws() -> None:
-    assert [draws.size(supports) for supports in (0, 1, draws.SUPPORTS)] == [0, ONE, ONE * draws.SUPPORTS]
+    each = ONE + draws.ENDS
+    assert [draws.size(supports) for supports in (0, 1, draws.SUPPORTS)] == [0, each, each * draws.SUPPORTS]
 
 
 def test_both_sides_of_every_boundary_of_all_supports() -> None:
@@ -185,7 +235,7 @@ def test_both_sides_of_every_boundary_through_the_kernels(name: str, kernels: Ar
 def test_a_short_enumeration_counts_what_it_must() -> None:
     found = draws.observe_reference([SHORT])
     assert differences(found.values, shortened(SHORT)) == []
-    assert (found.id, found.claim, found.compared) == ("draws", draws.CLAIM, SLICE)
+    assert (found.id, found.claim, found.compared) == ("draws", draws.CLAIM, SLICE + draws.ENDS)
 
 
 @pytest.mark.usefixtures("short")
@@ -273,9 +323,230 @@ def test_a_wrong_id_of_a_tie_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row[31] == row[32] == np.sort(row)[::-1][SUPPORT - 1]
     monkeypatch.setattr(draws, "allocate", lambda logits: tied(allocate(logits)))
     found = draws.observe_reference([name]).values
-    assert differences(found, shortened(name)) == [f"{name}/ids[31] is 32, must be 31"]
-    expected = draws.expect([name])
-    assert expected[f"{name}/ids"] == list(range(SUPPORT)) != found[f"{name}/ids"]
+    want = shortened(name)
+    assert want[f"{name}/ids"] == list(range(SUPPORT)) != found[f"{name}/ids"]
+    wrong = f"{name}/ids[31] is 32, must be 31"
+    assert differences(found, want) == [f"{name}/ends[64] is 64, must be 0", wrong]
+
+
+def spoilt(field: str, to: int) -> Any:
+    """The reference with one field of the row at draw 300,000 another."""
+
+    def propose_rows(supports: Supports, *rest: Any) -> Any:
+        found = reference.propose_rows(supports, *rest)
+        draw = words(*rest[2:5])[:, 0] >> np.uint32(8)
+        value = getattr(found, field).copy()
+        value[draw == 300_000] = to
+        return found._replace(**{field: value})
+
+    return propose_rows
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(("field", "to"), [("ids", 1), ("tickets", 1 << 19), ("status", 1)])
+def test_one_row_unlike_the_others_is_counted(field: str, to: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stands: its token stays, and it is one more outside."""
+    monkeypatch.setattr(draws, "propose_rows", spoilt(field, to))
+    found = draws.observe_reference([SHORT]).values
+    assert differences(found, shortened(SHORT)) == [f"{SHORT}[32] is 1, must be 0"]
+
+
+@pytest.mark.usefixtures("short")
+def test_other_tickets_than_the_drawn_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alike on every row, beside draws that are right."""
+
+    def propose_rows(supports: Supports, *rest: Any) -> Any:
+        found = reference.propose_rows(supports, *rest)
+        return found._replace(tickets=np.roll(found.tickets, 1, axis=1))
+
+    monkeypatch.setattr(draws, "propose_rows", propose_rows)
+    (wrong,) = differences(draws.observe_reference([SHORT]).values, shortened(SHORT))
+    assert wrong.startswith(f"{SHORT}/tickets[")
+
+
+def in_launches_of(rows: int, old: str, new: str) -> Any:
+    """The reference, edited for launches of so many rows."""
+    edited = mutant(old, new).propose
+
+    def propose(logits: Any, *rest: Any) -> Any:
+        return (edited if len(logits) == rows else reference.propose)(logits, *rest)
+
+    return propose
+
+
+FEW_FAULTS = {
+    "less for less or equal": ("running <= draw", "running < draw"),
+    "the draw before": ("running <= draw[:, None]", "running <= draw[:, None] - 1"),
+    "the draw after": ("running <= draw[:, None]", "running[:, :-1] <= draw[:, None] + 1"),
+    "the word of another row": (
+        "running <= draw[:, None]",
+        "running <= np.where(len(draw) > 1, np.roll(draw, 1), draw ^ 1 << 23)[:, None]",
+    ),
+    "another support": (
+        "ids = np.where(drawn[:, None], supports.ids[row]",
+        "ids = np.where(drawn[:, None], supports.ids[row] + 1",
+    ),
+    "other tickets": ("OK)), token, ids, tickets)", "OK)), token, ids, tickets + 1)"),
+    "a failed status": ("np.where(failed, np.int32(FAILED), np.int32(OK)), token", "np.where(failed, 0, 1), token"),
+}
+
+
+@pytest.mark.parametrize("rows", sorted(set(draws.FEW)))
+@pytest.mark.parametrize(("old", "new"), FEW_FAULTS.values(), ids=FEW_FAULTS)
+def test_a_fault_of_few_rows_is_seen_at_the_ends(
+    old: str, new: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In launches of every number of rows."""
+    assert draws.meet(ROWS["flat"], draws.propose_few) == draws.expect(["flat"])["flat/ends"]
+    monkeypatch.setattr(draws, "propose", in_launches_of(rows, old, new))
+    assert draws.meet(ROWS["flat"], draws.propose_few) != draws.expect(["flat"])["flat/ends"]
+
+
+def test_the_ends_of_every_support() -> None:
+    expected = draws.expect(list(ROWS))
+    for name, logits in ROWS.items():
+        assert draws.meet(logits, draws.propose_few) == expected[f"{name}/ends"], name
+
+
+@pytest.mark.parametrize("name", INTERPRETED)
+def test_the_ends_through_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches of few rows, each of its own."""
+    from pp3.kernels import proposal
+
+    launched: list[tuple[int, tuple[int, ...]]] = []
+    real = proposal.propose
+
+    def propose(logits: Any, *rest: Any, **more: Any) -> Any:
+        launched.append((len(logits), logits.stride()))
+        with np.errstate(all="ignore"):
+            return real(logits, *rest, **more)
+
+    monkeypatch.setattr(proposal, "propose", propose)
+    met = draws.meet(ROWS[name], partial(draws.launch_few, device="cpu"))
+    assert met == draws.expect([name])[f"{name}/ends"]
+    assert launched == [(rows, (len(ROWS[name]), 1)) for rows in draws.FEW]
+
+
+@pytest.mark.parametrize("which", ["status", "token", "ids", "tickets"])
+@pytest.mark.parametrize("rows", sorted(set(draws.FEW)))
+def test_what_few_rows_leave_unwritten_is_seen(rows: int, which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last element of its first launch of so many rows stays as it was."""
+    from pp3.kernels import proposal
+
+    real, launches = proposal.propose, itertools.count()
+    which_launch = draws.FEW.index(rows)
+
+    def propose(logits: Any, *rest: Any, out: Any) -> Any:
+        last = getattr(out, which).view(-1)[-1:]
+        before = last.clone()
+        with np.errstate(all="ignore"):
+            real(logits, *rest, out=out)
+        if next(launches) == which_launch:
+            last.copy_(before)
+
+    monkeypatch.setattr(proposal, "propose", propose)
+    met = draws.meet(ROWS["31-tickets"], partial(draws.launch_few, device="cpu"))
+    want = [*draws.expect(["31-tickets"])["31-tickets/ends"]]
+    last = sum(draws.FEW[: which_launch + 1]) - 1
+    want[last if which == "token" else -1] = draws.POISON if which == "token" else 1
+    assert met == want
+
+
+COUNTED = 256  # draws of the enumeration in the interpreter
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enumerate the first 256 draws through the kernels in the interpreter."""
+    monkeypatch.setattr(draws, "ONE", COUNTED)
+    monkeypatch.setattr(draws, "PART", COUNTED // 4)
+
+
+def flawed(change: Any) -> Any:
+    """The launcher with its outputs changed after the third launch, given what they held before it."""
+    from pp3.kernels import proposal
+
+    real, launches = proposal.propose, itertools.count(1)
+
+    def propose(*given: Any, out: Any) -> None:
+        before = proposal.Drafts(*(buffer.clone() for buffer in out))
+        with np.errstate(all="ignore"):
+            real(*given, out=out)
+        if next(launches) == 3:
+            change(out, before)
+
+    return propose
+
+
+@pytest.mark.usefixtures("counted")
+def test_the_count_of_draws_on_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same buffers for one support after another."""
+    from pp3.kernels import proposal
+
+    monkeypatch.setattr(proposal, "propose", flawed(lambda out, before: None))
+    names = ("flat", "31-tickets", "nine-finite")
+    want: Values = {}
+    for name in names:
+        want |= rounded(name, COUNTED)
+    assert differences(draws.count([(name, ROWS[name]) for name in names], "cpu"), want) == []
+
+
+def unwritten(field: str, place: int) -> Any:
+    """One element of an output is what it was before the launch."""
+
+    def change(out: Any, before: Any) -> None:
+        getattr(out, field).view(-1)[place] = getattr(before, field).view(-1)[place]
+
+    return change
+
+
+def assigned(field: str, place: int, to: int) -> Any:
+    """One element of an output is another."""
+
+    def change(out: Any, before: Any) -> None:
+        getattr(out, field).view(-1)[place] = to
+
+    return change
+
+
+def nothing_written(out: Any, before: Any) -> None:
+    """All outputs are what they were before the launch."""
+    for buffer, held in zip(out, before, strict=True):
+        buffer.copy_(held)
+
+
+TALLIED = {
+    "an id unwritten": (unwritten("ids", 100 * SUPPORT + 7), 32),
+    "an odd id unwritten": (unwritten("ids", 100 * SUPPORT + 8), 32),
+    "an id of the first row unwritten": (unwritten("ids", 3), 32),
+    "the last ticket unwritten": (unwritten("tickets", COUNTED * SUPPORT - 1), 32),
+    "the first ticket unwritten": (unwritten("tickets", 0), 32),
+    "a status unwritten": (unwritten("status", 5), 32),
+    "a failed status": (assigned("status", COUNTED - 1, 1), 32),
+    "a token unwritten": (unwritten("token", 9), 33),
+    "the last token unwritten": (unwritten("token", COUNTED - 1), 33),
+    "the first token unwritten": (unwritten("token", 0), 32),
+    "a token of another member": (assigned("token", 128, 0), 33),
+    "a token that no member has": (assigned("token", COUNTED - 1, 96), 32),
+    "nothing written": (nothing_written, 32),
+}
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize(("change", "place"), TALLIED.values(), ids=TALLIED)
+def test_a_flaw_of_a_launch_is_counted(change: Any, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the launch before left the same support in the same buffers."""
+    from pp3.kernels import proposal
+
+    monkeypatch.setattr(proposal, "propose", flawed(change))
+    wide = np.zeros(SUPPORT, np.float32)
+    wide[0] = -6  # few tickets, so that 256 draws give two tokens
+    tickets = allocate(wide[None]).tickets[0]
+    assert 0 < tickets[0] < COUNTED // 2
+    found = draws.count([(str(number), wide) for number in range(3)], "cpu")
+    want = [*np.diff(np.cumsum(tickets, dtype=np.int64).clip(max=COUNTED), prepend=0).tolist(), 0, 0]
+    assert found["0"] == found["1"] == want
+    assert found["2"][place] != want[place]
 
 
 def test_a_wrong_boundary_is_seen_by_the_short_form() -> None:
@@ -292,10 +563,10 @@ def test_a_wrong_boundary_is_seen_by_the_short_form() -> None:
 
 @pytest.mark.soak
 def test_every_draw_of_the_supports_of_a_cpu() -> None:
-    """All 2^24, three minutes."""
+    """All 2^24, a minute."""
     found = draws.observe_reference(list(suite.ON_CPU))
     assert differences(found.values, draws.expect(list(suite.ON_CPU))) == []
-    assert found.compared == ONE * len(suite.ON_CPU)
+    assert found.compared == (ONE + draws.ENDS) * len(suite.ON_CPU)
 
 
 @pytest.mark.soak
@@ -315,18 +586,20 @@ def test_every_boundary_of_all_supports_through_the_kernels(kernels: Arithmetic)
 def test_every_draw_of_every_support_on_a_gpu() -> None:
     found = draws.observe_cuda(list(ROWS))
     assert differences(found.values, draws.expect(list(ROWS))) == []
-    assert found.compared == ONE * draws.SUPPORTS
+    assert found.compared == (ONE + draws.ENDS) * draws.SUPPORTS
 
 
 @pytest.mark.gpu
 def test_a_gpu_counts_another_row_differently() -> None:
-    """A logit one FP32 step away that moves a ticket is seen, by the counts alone: the ids stay."""
+    """A logit one FP32 step away that moves a ticket is seen, by the counts and the tickets: the ids stay."""
     row = ROWS["nine-finite"].copy()
     place = int(np.flatnonzero(np.isfinite(row))[3])
     while (allocate(row[None]).tickets == allocate(ROWS["nine-finite"][None]).tickets).all():
         row[place] = np.nextafter(row[place], np.float32(9))
-    wrong = differences(draws.count_cuda([("nine-finite", row)]), draws.expect(["nine-finite"]))
-    assert [line.partition("[")[0] for line in wrong] == ["nine-finite"]
+    expected = draws.expect(["nine-finite"])
+    del expected["nine-finite/ends"]
+    wrong = differences(draws.count_cuda([("nine-finite", row)]), expected)
+    assert [line.partition("[")[0] for line in wrong] == ["nine-finite", "nine-finite/tickets"]
 
 
 def test_what_differs_is_named_once() -> None:

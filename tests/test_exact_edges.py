@@ -12,13 +12,12 @@ from pp3 import targets
 from pp3.harness import backends
 from pp3.harness.backends import Arithmetic, Backend, Reference
 from pp3.harness.exact import edges
-from pp3.harness.exact.edges import W32, W64, Pair
+from pp3.harness.exact.edges import KINDS, W32, W64, Pair
 from pp3.harness.exact.enumeration import differences
 from pp3.kernels import reference
 from pp3.kernels.reference import ONE, SUPPORT
 
 SMALL = ("disjoint", "invalidated")
-KINDS = ("residual", "full-target", "bonus")
 ALL = tuple(edges.pairs())
 FEW = tuple(pair for pair in ALL if len(pair.weights) < 128)
 
@@ -125,6 +124,16 @@ def test_a_pair_that_accepts_everything_has_no_residual() -> None:
     assert edges._emit(Reference(), pair, "residual", words).tolist() == []
 
 
+def test_the_size_is_of_what_is_met() -> None:
+    """Counted without the ends themselves, once for each choice of targets."""
+    ends = sum(len(edges.ends(pair, kind)[1]) for pair in ALL for kind in KINDS)
+    assert edges.size() == 33 * sum(len(pair.drawable) for pair in ALL) + ends
+    assert edges.size() > edges.size(SMALL) == sum(edges.size((name,)) for name in SMALL)
+    before = edges.size.cache_info().misses
+    assert edges.size() == edges.size()
+    assert edges.size.cache_info().misses == before
+
+
 def test_ties_cells_and_misses_are_among_the_edges() -> None:
     """None, some and all of w0 accept, and some edge is no quotient of whole numbers."""
     counts = {count for pair in ALL for count in edges.accepting(pair)}
@@ -148,6 +157,7 @@ def test_the_enumeration_on_the_reference() -> None:
     assert (found.id, found.claim) == ("edges", edges.CLAIM)
     rows = sum(len(pair.drawable) for pair in FEW)
     assert found.compared == 33 * rows + sum(len(edges.ends(pair, kind)[1]) for pair in FEW for kind in KINDS)
+    assert found.compared == edges.size(SMALL)
     assert set(found.values) == {f"{pair.id}/{what}" for pair in FEW for what in ("accepting", *KINDS)}
 
 
@@ -183,8 +193,35 @@ class Spoilt(Reference):
         return reference.verify(target_probs, draft_ids, support, tickets, *rest)
 
 
+class Failing(Reference):
+    """The reference that fails the rounds it accepts, or those it rejects; their tokens and lengths stay if `kept`."""
+
+    def __init__(self, length: int, kept: bool) -> None:
+        self.length, self.kept = length, kept
+
+    def verify(self, *given: Any) -> Any:
+        found = reference.verify(*given)
+        failed = found.num_sampled == self.length
+        if not self.kept:
+            found = found._replace(num_sampled=np.where(failed, 0, found.num_sampled))
+        return found._replace(status=np.where(failed, reference.FAILED, found.status))
+
+
+class Lengthened(Reference):
+    """The reference that counts one token too many where it emits one."""
+
+    def verify(self, *given: Any) -> Any:
+        found = reference.verify(*given)
+        return found._replace(num_sampled=np.where(found.num_sampled == 1, 2, found.num_sampled))
+
+
 FAULTS: dict[str, tuple[Any, str]] = {
     "one ticket moved": (Spoilt, "accepting"),
+    "accepted rounds fail": (lambda: Failing(2, kept=False), "accepting"),
+    "accepted rounds fail with their tokens": (lambda: Failing(2, kept=True), "bonus"),
+    "rejected rounds fail": (lambda: Failing(1, kept=False), "accepting"),
+    "rejected rounds fail with their tokens": (lambda: Failing(1, kept=True), "residual"),
+    "a length too many beside a full target": (Lengthened, "full-target"),
     "less or equal for less": (lambda: mutant("* mass < quanta << 8", "* mass <= quanta << 8"), "accepting"),
     "acceptance shifted by one": (
         lambda: mutant("w0.astype(np.int64) * mass <", "(w0.astype(np.int64) + 1) * mass <"),

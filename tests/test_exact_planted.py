@@ -1,7 +1,6 @@
 """Planted faults: each is caught by its check and by no campaign, nothing is caught without it, the page is current."""
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,24 +8,25 @@ import numpy as np
 import pytest
 
 from pp3 import targets
-from pp3.harness.exact import planted
-from pp3.harness.exact.planted import CHECKS, FAULTS, Edit, Fault, PlantedRow
+from pp3.harness.bridge import Use
+from pp3.harness.emission import Device
+from pp3.harness.exact import edges, planted, planted_checks, suite
+from pp3.harness.exact.enumeration import differences
+from pp3.harness.exact.planted import PlantedRow
+from pp3.harness.exact.planted_checks import CHECKS
+from pp3.harness.exact.planted_faults import FAULTS, Edit, Fault
 from pp3.harness.verdict import Verdict
 from pp3.kernels import addressing, reference
 
 PAGE = Path(__file__).parent.parent / "docs" / "exact-faults.md"
 BY_ID = {fault.id: fault for fault in FAULTS}
-SLOW = ("counters", "pairs")  # checks of a second or more
+SLOW = ("draws", "counters: keys", "invariance: proposal", "invariance: verifier", "pairs")  # a second or more
+PARTS = {"acceptance": Use.ACCEPTANCE, "residual": Use.RESIDUAL, "bonus": Use.WHOLE}  # of the measured bridges
 
 
-def marked(fault: Fault) -> bool:
-    """Whether a fault's check is left to the soak."""
-    return fault.check in SLOW
-
-
-def cases(chosen: Callable[[Fault], bool]) -> list[object]:
-    """Faults as parameters; those chosen are soak."""
-    return [pytest.param(fault, id=fault.id, marks=[pytest.mark.soak] if chosen(fault) else []) for fault in FAULTS]
+def soak_if(slow: bool) -> list[pytest.MarkDecorator]:
+    """The mark of what is left to the soak."""
+    return [pytest.mark.soak] if slow else []
 
 
 def page_rows() -> dict[str, list[str]]:
@@ -42,14 +42,50 @@ def test_every_exact_check_has_a_fault() -> None:
     assert len(BY_ID) == len(FAULTS)
 
 
-@pytest.mark.parametrize("fault", cases(marked))
+def test_every_enumeration_and_the_bridge_has_a_check() -> None:
+    """And every kind of edge, of ledger, of invariance and of the bridge a check of its own."""
+    assert {check.partition(":")[0] for check in CHECKS} == {*suite.IDS, "bridge"}
+    kinds = {check for check in CHECKS if ":" in check}
+    assert {kind.partition(": ")[2] for kind in kinds if kind.startswith("edges")} == {
+        "acceptance",
+        *(kind.replace("-", " ") for kind in edges.KINDS),
+    }
+    assert {kind.partition(": ")[2] for kind in kinds if kind.startswith("bridge")} == {"draws", *PARTS}
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, id=fault.id, marks=soak_if(fault.check in SLOW)) for fault in FAULTS]
+)
 def test_the_check_catches_its_fault(fault: Fault) -> None:
     assert planted.differs(fault)
 
 
-@pytest.mark.parametrize("fault", cases(marked))
-def test_the_check_says_nothing_without_it(fault: Fault) -> None:
-    assert planted.differs(replace(fault, edits=())) == []
+@pytest.mark.parametrize("name", [pytest.param(name, marks=soak_if(name in SLOW)) for name in CHECKS])
+def test_the_check_says_nothing_without_a_fault(name: str) -> None:
+    """And looks at something."""
+    expected = CHECKS[name].expect()
+    assert expected
+    assert differences(CHECKS[name].observe(), expected) == []
+
+
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.check.partition(": ")[2] in PARTS], ids=lambda f: f.id
+)
+def test_a_part_of_a_round_is_caught_where_it_is(fault: Fault) -> None:
+    """A check of another part of the verifier says nothing of it."""
+    kind, _, part = fault.check.partition(": ")
+    for other in PARTS.keys() - {part}:
+        assert planted.differs(replace(fault, check=f"{kind}: {other}")) == []
+
+
+@pytest.mark.parametrize("kind", ["residual", "bonus"])
+def test_the_measured_laws_are_those_of_the_semantics(kind: str) -> None:
+    """Every count of the 2^64 values of w64, found by halving."""
+    for pair in edges.pairs((planted_checks.MEASURED,)):
+        law = edges.law(pair, kind)
+        shares = {token: int(law[token]) for token in np.flatnonzero(law).tolist()}
+        assert shares
+        assert planted_checks._hits(pair, kind) == Device().draw(shares)[0]
 
 
 def qualified(fault: Fault) -> PlantedRow:
@@ -68,7 +104,7 @@ def test_a_campaign_misses_what_the_tree_sees() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fault", cases(lambda fault: False))
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
 def test_a_campaign_misses_every_fault(fault: Fault) -> None:
     qualified(fault)
 

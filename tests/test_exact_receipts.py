@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pp3.harness import backends, canonical
-from pp3.harness import survey as surveys
+from pp3.harness import crossings
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import our_limits
 from pp3.harness.errors import ReceiptError
@@ -154,7 +154,7 @@ def survey_anew(statement: Statement) -> None:
     row = statement["predicate"]["policies"][0]
     target = build_policy(row["survey"]["target"])
     ids, tickets = row["survey"]["ids"], row["survey"]["tickets"]
-    row["survey"] = surveys.survey(target, ids, tickets).plain()
+    row["survey"] = crossings.cross(target, ids, tickets).plain()
     row["distances"] = [one.plain() for one in distances(target, ids, tickets)]
 
 
@@ -232,10 +232,13 @@ EXHAUSTIVE: dict[str, tuple[Change, str]] = {
         "verdict",
     ),
     "a word read at temperature 0": (edit("enumerations", 4, "values", "greedy", 0, to=1), "verdict"),
-    "a way that differs": (edit("enumerations", 5, "values", "ways-that-differ", 0, to=1), "verdict"),
-    "a digest of a vocabulary": (edit("enumerations", 5, "values", "vocab-4097", to=flipped), "verdict"),
-    "an entry left out": (without("enumerations", 5, "values", key="vocab-33"), "verdict"),
-    "an entry under another name": (named("enumerations", 5, "values", key="vocab-33", to="vocab-34"), "verdict"),
+    "a way that differs": (edit("enumerations", 5, "values", "ways-that-differ/proposal", 0, to=1), "verdict"),
+    "a digest of a vocabulary": (edit("enumerations", 5, "values", "proposal/fp32/vocab-4097", to=flipped), "verdict"),
+    "an entry left out": (without("enumerations", 5, "values", key="proposal/fp32/vocab-33"), "verdict"),
+    "an entry under another name": (
+        named("enumerations", 5, "values", key="proposal/fp32/vocab-33", to="proposal/fp32/vocab-34"),
+        "verdict",
+    ),
     "a list for a digest": (edit("enumerations", 2, "values", "depth-4/tokens", to=[1]), "verdict"),
     "a digest for a list": (edit("enumerations", 0, "values", "flat", to="0f"), "verdict"),
     "an empty list": (edit("enumerations", 0, "values", "flat", to=[]), "verdict"),
@@ -344,7 +347,7 @@ def test_the_kinds_bind_what_they_run(originals: dict[str, Statement]) -> None:
     assert {f"pp3/harness/exact/{which}.py" for which in suite.IDS} < bound["exhaustive"]
     for names in bound.values():
         assert {"pp3/kernels/reference.py", "pp3/kernels/verifier.py", "pp3/kernels/proposal.py"} < names
-    assert {"pp3/harness/bridge.py", "pp3/harness/survey.py", "pp3/targets/policies.py"} < bound["oracle"]
+    assert {"pp3/harness/bridge.py", "pp3/harness/crossings.py", "pp3/targets/policies.py"} < bound["oracle"]
 
 
 @pytest.mark.parametrize("kind", STEPS)

@@ -54,6 +54,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 EXPECTED = functools.cache(suite.expected)
 RIGHT = functools.cache(suite.right)
+ONE = suite.right
 
 
 def right(gpu: bool = False) -> Rows:
@@ -78,12 +79,12 @@ def test_the_expected_are_those_of_each_module() -> None:
 def test_the_right_are_the_expected_with_claim_and_size(gpu: bool) -> None:
     """Those of each module, and the numbers as they were once counted."""
     compared = {
-        "draws": (256 if gpu else 8) << 24,
+        "draws": (256 if gpu else 8) * ((1 << 24) + 64),
         "edges": 35_448,
         "tree": 3840 + 9216,
         "exponential": 1_107_558_401 if gpu else 4,
-        "counters": 1_179_907,
-        "invariance": 11 * 4 * 17 + 4 if gpu else 3 * 4 * 13,
+        "counters": 2_214_924,
+        "invariance": 270_344 if gpu else 5022,
         "pairs": 7632 if gpu else 7158,
     }
     assert tuple(compared) == suite.IDS
@@ -91,6 +92,23 @@ def test_the_right_are_the_expected_with_claim_and_size(gpu: bool) -> None:
         found = RIGHT(which, gpu)
         assert (found.id, found.claim, found.compared) == (which, CLAIMS[which], compared[which])
         assert found.values == EXPECTED(which, gpu)
+
+
+@pytest.mark.parametrize("which", MODULES)
+def test_only_the_one_that_was_asked_for_is_computed(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size too: those of others take seconds."""
+
+    wanted = RIGHT(which, False)
+
+    def other(*_: Any) -> Any:
+        raise AssertionError("another enumeration was computed")
+
+    for name, module in MODULES.items():
+        for function in ("expect", "size", "ledger", "vocabularies"):
+            if name != which and hasattr(module, function):
+                monkeypatch.setattr(module, function, other)
+    monkeypatch.setattr(MODULES[which], "expect", lambda *_: dict(wanted.values))
+    assert ONE(which, False) == wanted
 
 
 @pytest.mark.parametrize("which", ON_REFERENCE)
@@ -114,9 +132,13 @@ def test_right_integers_pass(sampler: dict[str, Any], gpu: bool) -> None:
     assert (found.verdict, found.reasons) == (Verdict.PASS, [])
     assert found.sentence.startswith("PASS: ")
     assert found.sentence.endswith("every integer is the one it must be. Self-attested.")
-    assert f": {sum(row['compared'] for row in rows):,} draws, edges" in found.sentence
-    assert ("the NumPy reference of pp3-top32 1.2" in found.sentence) == (not gpu)
-    assert ("the Triton kernels of pp3-top32 1.2 on NVIDIA H200" in found.sentence) == gpu
+    (ledger,) = (row["compared"] for row in rows if row["id"] == "counters")
+    met = sum(row["compared"] for row in rows) - ledger
+    where = "the ledger of the NumPy reference" if gpu else "its ledger"
+    assert f": {met:,} draws, edges, rounds, values and rows enumerated; " in found.sentence
+    assert f"; {ledger:,} words and keys in {where}; every integer" in found.sentence
+    assert ("PASS: the NumPy reference of pp3-top32 1.2: " in found.sentence) == (not gpu)
+    assert ("PASS: the Triton kernels of pp3-top32 1.2 on NVIDIA H200: " in found.sentence) == gpu
 
 
 def test_a_gpu_is_held_to_more_than_a_cpu() -> None:

@@ -1,4 +1,4 @@
-"""The decision tree: its leaves, a second implementation of a round, the kernels on a slice, and planted faults."""
+"""The decision tree: its leaves, the walk against the reference, the kernels on a slice, and planted faults."""
 
 import inspect
 import itertools
@@ -11,16 +11,16 @@ import pytest
 
 from pp3.harness import backends
 from pp3.harness.backends import Arithmetic, Backend, Reference
-from pp3.harness.exact import tree
+from pp3.harness.exact import tree, walk
 from pp3.harness.exact.enumeration import differences
-from pp3.harness.exact.tree import DEPTHS, KEY, VOCAB, W32, Tree
-from pp3.harness.inversion import invert
+from pp3.harness.exact.tree import DEPTHS, KEPT, MISSED, SPLIT, VOCAB, W32, W64, Leaf, Tree
 from pp3.kernels import reference
-from pp3.kernels.addressing import words
+from pp3.kernels.addressing import philox4x32
+from pp3.kernels.reference import ONE
 
 TREES = {depth: Tree(depth) for depth in DEPTHS}
 STRIDES = {4: 23, 5: 37}  # coprime with every period of the leaves
-W64 = 1 << 64
+SLICES = (*((depth, slice(None, None, stride)) for depth, stride in STRIDES.items()), (4, slice(192, 240)))
 
 
 @pytest.fixture(scope="module")
@@ -29,51 +29,45 @@ def kernels() -> Arithmetic:
     return backends.start(Backend.INTERPRETER)
 
 
+def stepped(block: Any, by: int, where: Any) -> Any:
+    """Blocks [n, 4] whose w64 is moved by one `where` that is so, short of wrapping."""
+    w64 = [low | high << 32 for _, low, high, _ in block.tolist()]
+    moved = [min(max(word + by * int(there), 0), W64 - 1) for word, there in zip(w64, where, strict=True)]
+    edited = block.copy()
+    edited[:, 1:3] = np.array(moved, np.uint64)[:, None].view(np.uint32)
+    return edited
+
+
 def mutant(old: str, new: str) -> Any:
     """The reference with one expression of its source replaced."""
     source = inspect.getsource(reference)
     assert source.count(old) == 1, old
     module = types.ModuleType("reference_mutant")
+    vars(module)["stepped"] = stepped
     exec(compile(source.replace(old, new), "<mutant>", "exec"), vars(module))
     return module
 
 
-def by_hand(whole: Tree) -> list[list[int]]:
-    """Every round of a tree in Python integers, one at a time, from the rule of semantics section 3."""
-    chosen = np.array([leaf.chosen for leaf in whole.leaves], np.uint64)
-    block = np.zeros((len(chosen), 4), np.uint32)
-    block[:, 0] = [whole._w0(leaf) for leaf in whole.leaves]
-    block[:, 1] = [whole._w64(leaf) & 0xFFFFFFFF for leaf in whole.leaves]
-    block[:, 2] = [whole._w64(leaf) >> 32 for leaf in whole.leaves]
-    rounds, positions = invert(block, KEY)
-    keys = np.full(len(chosen), KEY, np.uint64)
-    blocks = [words(keys, rounds, positions - chosen + np.uint64(j)).tolist() for j in range(whole.depth + 1)]
-    found = []
-    for number, leaf in enumerate(whole.leaves):
-        rows = whole._rows(leaf).tolist()
-        out: list[int] = []
-        for j in range(whole.depth + 1):
-            weights, (w0, low, high, _) = rows[j], blocks[j][number]
-            void = j == whole.depth or leaf.void[j]
-            if not whole.sampled[number]:
-                token = weights.index(max(weights))
-                out.append(token)
-                if void or token != whole.drafts[j]:
-                    break
-                continue
-            if not void:
-                draft = int(whole.drafts[j])
-                shares = dict(zip(whole.ids[j].tolist(), whole.tickets[j].tolist(), strict=True))
-                if w0 * shares[draft] < weights[draft] << 32:
-                    out.append(draft)
-                    continue
-                left = [max(weight - shares.get(token, 0), 0) for token, weight in enumerate(weights)]
-                weights = left if any(left) else weights
-            wanted = (low | high << 32) * sum(weights) >> 64
-            out.append(next(t for t, running in enumerate(itertools.accumulate(weights)) if running > wanted))
-            break
-        found.append(out)
-    return found
+def owner(weights: list[int], w64: int) -> int:
+    """The token of w64 by adding weights one at a time."""
+    wanted = w64 * sum(weights) >> 64
+    return next(token for token, running in enumerate(itertools.accumulate(weights)) if running > wanted)
+
+
+def length(whole: Tree, leaf: Leaf, sampled: bool) -> int:
+    """Tokens of a round by how the tree was built, whatever the words of other positions are."""
+    for j, (void, kind) in enumerate(zip(leaf.void, whole.kinds(leaf), strict=False)):
+        if void:
+            return j + 1
+        if not sampled:
+            kept = bool(whole.weights[kind, j].argmax() == whole.drafts[j])
+        elif j == leaf.chosen:
+            kept = leaf.w0 < whole.edges[j]
+        else:
+            kept = kind == KEPT
+        if not kept:
+            return j + 1
+    return whole.depth + 1
 
 
 def run(backend: Any, depth: int) -> tuple[list[list[int]], list[int]]:
@@ -84,8 +78,57 @@ def run(backend: Any, depth: int) -> tuple[list[list[int]], list[int]]:
 
 @pytest.fixture(scope="module")
 def right() -> dict[int, tuple[list[list[int]], list[int]]]:
-    """What the reference emits on both trees."""
-    return {depth: run(Reference(), depth) for depth in DEPTHS}
+    """What the walk emits on both trees."""
+    walks = {depth: whole.walk() for depth, whole in TREES.items()}
+    return {depth: (tokens.tolist(), (tokens >= 0).sum(axis=1).tolist()) for depth, tokens in walks.items()}
+
+
+WEIGHTS = [5, 0, 3, 0, 6, 2]  # of 16, over 2^24
+TICKETS = {0: 6, 2: 1, 4: 9, 5: 0}
+HALF = 1 << 63
+
+
+@pytest.mark.parametrize(
+    ("drafts", "words", "sampled", "tokens"),
+    [
+        pytest.param([0], [((5 << 32) // 6, 0), (0, 0)], True, [0, 0], id="the-last-accepted"),
+        pytest.param([0], [((5 << 32) // 6 + 1, 0), (0, 0)], True, [2], id="the-first-rejected"),
+        pytest.param([0], [(W32 - 1, HALF - 1), (0, 0)], True, [2], id="residual-of-2-and-2-below-its-middle"),
+        pytest.param([0], [(W32 - 1, HALF), (0, 0)], True, [5], id="residual-of-2-and-2-from-its-middle"),
+        pytest.param([0], [(W32 - 1, W64 - 1), (0, 0)], True, [5], id="the-last-of-a-residual"),
+        pytest.param([-1], [(0, (5 << 60) - 1), (0, 0)], True, [0], id="the-last-of-a-first-token"),
+        pytest.param([-1], [(0, 5 << 60), (0, 0)], True, [2], id="the-first-of-the-next-with-mass"),
+        pytest.param([-1], [(W32 - 1, W64 - 1), (0, 0)], True, [5], id="a-full-target-reads-no-w0"),
+        pytest.param([2], [(W32 - 1, 0), (7, 8 << 60)], True, [2, 4], id="always-kept-then-the-bonus"),
+        pytest.param([2], [(W32 - 1, 0), (7, (8 << 60) - 1)], True, [2, 2], id="the-bonus-a-word-before"),
+        pytest.param([5], [(0, 0), (0, 0)], True, [], id="never-drawable"),
+        pytest.param([3], [(0, 0), (0, 0)], True, [], id="outside-the-support"),
+        pytest.param([4], [(0, 0), (0, W64 - 1)], False, [4, 4], id="the-argmax-kept-and-emitted"),
+        pytest.param([0], [(0, 0), (0, 0)], False, [4], id="not-the-argmax"),
+        pytest.param([-1], [(0, 0), (0, 0)], False, [4], id="invalidated-at-temperature-0"),
+    ],
+)
+def test_a_walk(drafts: list[int], words: list[tuple[int, int]], sampled: bool, tokens: list[int]) -> None:
+    """One draft and a bonus, worked out on paper."""
+    rows = [walk.row(WEIGHTS, TICKETS), walk.row(WEIGHTS, {})]
+    assert walk.walk(rows, drafts, words, sampled) == tokens
+
+
+def test_the_walk_of_an_earlier_rejection() -> None:
+    """It hides a draft that was never drawable; an earlier acceptance does not."""
+    rows = [walk.row(WEIGHTS, TICKETS)] * 2 + [walk.row(WEIGHTS, {})]
+    rest = [(0, 0), (0, 0)]
+    assert walk.walk(rows, [0, 5], [(W32 - 1, 0), *rest], True) == [2]
+    assert walk.walk(rows, [0, 5], [(0, 0), *rest], True) == []
+
+
+def test_a_row_without_residual_is_drawn_whole() -> None:
+    row = walk.row(WEIGHTS, {token: weight + 1 for token, weight in enumerate(WEIGHTS)})
+    assert row.residual == row.full == [weight << 24 for weight in itertools.accumulate(WEIGHTS)]
+
+
+def test_the_argmax_of_ties_is_the_lower_id() -> None:
+    assert [walk.row(weights, {}).argmax for weights in ([1, 3, 3], [3, 1, 3], [2, 2, 2])] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(("depth", "count"), [(4, 3840), (5, 9216)])
@@ -93,8 +136,8 @@ def test_leaves_are_all_combinations(depth: int, count: int) -> None:
     """Void patterns, chosen position or bonus, six w0, four w64, both continuations."""
     whole = TREES[depth]
     assert len(whole.leaves) == len(set(whole.leaves)) == count == 2**depth * (depth + 1) * 6 * 4 * 2
-    assert {leaf.w64 for leaf in whole.leaves} == {0, whole.cuts[0] - 1, whole.cuts[0], W64 - 1}
-    assert len({leaf.void for leaf in whole.leaves}) == 2**depth
+    met = Counter((leaf.void, leaf.chosen, leaf.follows) for leaf in whole.leaves)
+    assert (len(met), set(met.values())) == (2**depth * (depth + 1) * 2, {6 * 4})
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -102,83 +145,139 @@ def test_words_stand_at_the_edge_of_their_own_position(depth: int) -> None:
     whole = TREES[depth]
     for leaf in whole.leaves:
         edge = whole.edges[min(leaf.chosen, depth - 1)]
-        assert whole._w0(leaf) in (0, 1, edge - 1, edge, edge + 1, W32 - 1)
+        assert leaf.w0 in (0, 1, edge - 1, edge, edge + 1, W32 - 1)
     assert all(edge - 1 > 1 and edge + 1 < W32 - 1 for edge in whole.edges)
     for j, edge in enumerate(whole.edges):
-        mass, kept = int(whole.kept[j, whole.drafts[j]]), int(whole.split[j, whole.drafts[j]])
+        mass, kept = (int(whole.weights[kind, j, whole.drafts[j]]) for kind in (KEPT, SPLIT))
         assert (edge - 1) * mass < kept << 32 <= edge * mass
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_words_stand_on_both_sides_of_the_cut_of_their_own_position(depth: int) -> None:
-    """Where the residual of a split row turns from its first token, a third of its mass, to its second."""
+def test_words_stand_on_both_sides_of_a_boundary_of_their_own_law(depth: int) -> None:
+    """That of the residual, of an invalidated draft's target row, or of the bonus row: near its middle."""
     whole = TREES[depth]
+    words: dict[tuple[int, bool], set[int]] = {}
     for leaf in whole.leaves:
-        cut = whole.cuts[min(leaf.chosen, depth - 1)]
-        assert whole._w64(leaf) == {whole.cuts[0] - 1: cut - 1, whole.cuts[0]: cut}.get(leaf.w64, leaf.w64)
-    assert all(1 < cut < W64 - 1 for cut in whole.cuts)
-    for j, cut in enumerate(whole.cuts):
-        left = np.maximum(whole.split[j] - whole.kept[j], 0).tolist()
-        first, second = (weight for weight in left if weight)
-        assert first == sum(left) // 3 < second
-        assert (cut - 1) * sum(left) >> 64 < first <= cut * sum(left) >> 64
+        whole_row = leaf.chosen == depth or leaf.void[leaf.chosen]
+        words.setdefault((leaf.chosen, whole_row), set()).add(leaf.w64)
+    assert set(words) == {(j, void) for j in range(depth) for void in (False, True)} | {(depth, True)}
+    for (j, whole_row), met in words.items():
+        law = whole.weights[SPLIT, j].tolist()
+        if not whole_row:
+            law = np.maximum(whole.weights[SPLIT, j] - whole.weights[KEPT, j], 0).tolist()
+        first, below, border, last = sorted(met)
+        assert (first, below, last) == (0, border - 1, W64 - 1)
+        lower, upper = owner(law, below), owner(law, border)
+        assert lower < upper
+        assert not any(law[lower + 1 : upper])
+        share = sum(law[: lower + 1]) / sum(law)
+        assert 0.25 < share < 0.75
+
+
+def test_no_two_laws_share_a_boundary() -> None:
+    """Of one depth: a word that belongs to another position or kind of emission stands elsewhere."""
+    for depth, whole in TREES.items():
+        borders = {leaf.w64 for leaf in whole.leaves} - {0, W64 - 1}
+        assert len(borders) == 2 * (2 * depth + 1)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_both_tokens_of_each_residual_are_emitted(depth: int, right: Any) -> None:
-    """The lower up to its cut, the higher from it on."""
+def test_the_chosen_position_has_the_words_of_its_leaf(depth: int) -> None:
+    whole = TREES[depth]
+    words = whole.words()
+    assert [words[number][leaf.chosen] for number, leaf in enumerate(whole.leaves)] == [
+        (leaf.w0, leaf.w64) for leaf in whole.leaves
+    ]
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_other_positions_have_the_words_of_their_own_block(depth: int) -> None:
+    """Counters one after another, modulo 2^64."""
+    whole = TREES[depth]
+    words, (rounds, positions) = whole.words(), (part.tolist() for part in whole.addresses())
+    halves = np.array([tree.KEY, 0], np.uint64).view(np.uint32)[:2]
+    for number in range(0, len(words), 29):
+        for j, (w0, w64) in enumerate(words[number]):
+            counter = np.array([rounds[number], (positions[number] + j) % W64], np.uint64).view(np.uint32)
+            first, low, high, _ = philox4x32(counter, halves).tolist()
+            assert (w0, w64) == (first, low | high << 32)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_both_sides_of_each_boundary_are_emitted(depth: int, right: Any) -> None:
+    """The lower token up to it, the higher from it on; at the ends the first and the last of the law."""
     whole, (tokens, lengths) = TREES[depth], right[depth]
-    emitted: dict[tuple[int, bool], set[int]] = {}
-    for leaf, on, row, length in zip(whole.leaves, whole.sampled, tokens, lengths, strict=True):
+    emitted: dict[tuple[int, bool], dict[int, set[int]]] = {}
+    for leaf, on, found, number in zip(whole.leaves, whole.sampled, tokens, lengths, strict=True):
         j = leaf.chosen
-        if on and j < depth and leaf.w0 == W32 - 1 and not any(leaf.void[: j + 1]):
-            assert length == j + 1
-            emitted.setdefault((j, leaf.w64 >= whole.cuts[0]), set()).add(row[j])
-    after = [sorted(((draft + 1) % VOCAB, (draft + 2) % VOCAB)) for draft in whole.drafts.tolist()]
-    assert emitted == {(j, beyond): {after[j][beyond]} for j in range(depth) for beyond in (False, True)}
+        whole_row = j == depth or leaf.void[j]
+        if on and not any(leaf.void[:j]) and (whole_row or leaf.w0 == W32 - 1):
+            assert number == j + 1
+            emitted.setdefault((j, whole_row), {}).setdefault(leaf.w64, set()).add(found[j])
+    assert len(emitted) == 2 * depth + 1
+    for (j, whole_row), by_word in emitted.items():
+        law = whole.weights[SPLIT, j] - (0 if whole_row else whole.weights[KEPT, j])
+        given = np.flatnonzero(law > 0).tolist()
+        first, lower, upper, last = (by_word[word] for word in sorted(by_word))
+        assert (first, last) == ({given[0]}, {given[-1]})
+        ((one,), (other,)) = lower, upper
+        assert given.index(other) == given.index(one) + 1
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_rows_are_laws(depth: int) -> None:
     whole = TREES[depth]
-    for rows in (whole.kept, whole.split, whole.missed):
-        assert rows.shape == (depth + 1, VOCAB)
-        assert (rows.sum(axis=1) == 1 << 24).all()
+    assert whole.weights.shape == (3, depth + 1, VOCAB)
+    assert (whole.weights >= 0).all()
+    assert (whole.weights.sum(axis=2) == ONE).all()
     for j in range(depth):
-        assert whole.missed[j, whole.drafts[j]] == 0 < whole.split[j, whole.drafts[j]] < whole.kept[j, whole.drafts[j]]
+        kept, split, missed = (int(whole.weights[kind, j, whole.drafts[j]]) for kind in (KEPT, SPLIT, MISSED))
+        assert missed == 0 < split < kept
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_every_branch_is_met(depth: int) -> None:
-    """Sampled and not: each length."""
+def test_the_bonus_row_is_no_drafts(depth: int) -> None:
+    """One for all kinds, and unlike every row that judges a draft."""
     whole = TREES[depth]
-    met = Counter(zip(whole.lengths().tolist(), whole.sampled.tolist(), strict=True))
+    bonus = whole.weights[KEPT, depth]
+    assert (whole.weights[:, depth] == bonus).all()
+    assert not (whole.weights[:, :depth] == bonus).all(axis=2).any()
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_every_branch_is_met(depth: int, right: Any) -> None:
+    """Sampled and not: each length."""
+    met = Counter(zip(right[depth][1], TREES[depth].sampled.tolist(), strict=True))
     assert set(met) == {(length, on) for length in range(1, depth + 2) for on in (True, False)}
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("on", [True, False], ids=["sampled", "temperature-0"])
 def test_every_choice_is_met(on: bool, depth: int) -> None:
-    """Each chosen place with each w0, each w64 and each continuation, and each pattern of invalidated drafts."""
+    """Each chosen place with each w0 and continuation (sampled, each w64), and each pattern of invalidated drafts."""
+
+    def choice(leaf: Leaf) -> tuple[int, ...]:
+        return leaf.chosen, leaf.w0, leaf.follows, leaf.w64 if on else 0
+
     whole = TREES[depth]
     met = [leaf for leaf, sampled in zip(whole.leaves, whole.sampled, strict=True) if sampled == on]
-    every = {(leaf.chosen, leaf.w0, leaf.w64, leaf.follows) for leaf in whole.leaves}
-    assert len(every) == (depth + 1) * 6 * 4 * 2
-    assert {(leaf.chosen, leaf.w0, leaf.w64, leaf.follows) for leaf in met} == every
+    every = {choice(leaf) for leaf in whole.leaves}
+    # w64 takes two boundaries at a draft, one at the bonus
+    assert len(every) == (depth * 6 * 6 * 2 + 6 * 4 * 2 if on else (depth + 1) * 6 * 2)
+    assert {choice(leaf) for leaf in met} == every
     assert len({leaf.void for leaf in met}) == 2**depth
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_the_reference_against_a_second_implementation(depth: int, right: Any) -> None:
-    """Every token of every round."""
-    whole, (tokens, lengths) = by_hand(TREES[depth]), right[depth]
-    assert [row[:length] for row, length in zip(tokens, lengths, strict=True)] == whole
-    assert all(set(row[length:]) <= {-1} for row, length in zip(tokens, lengths, strict=True))
+def test_the_walk_against_the_reference(depth: int, right: Any) -> None:
+    """Every token of every round; two implementations that share nothing."""
+    assert run(Reference(), depth) == right[depth]
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_the_walk_against_the_second_implementation(depth: int) -> None:
-    assert TREES[depth].lengths().tolist() == [len(tokens) for tokens in by_hand(TREES[depth])]
+def test_the_lengths_are_those_the_tree_was_built_for(depth: int, right: Any) -> None:
+    whole = TREES[depth]
+    assert right[depth][1] == [length(whole, *at) for at in zip(whole.leaves, whole.sampled, strict=True)]
 
 
 def test_the_enumeration_on_the_reference() -> None:
@@ -190,19 +289,29 @@ def test_the_enumeration_on_the_reference() -> None:
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_the_kernels_on_a_slice(depth: int, kernels: Arithmetic) -> None:
+def test_a_stride_meets_every_pattern_and_place(depth: int) -> None:
     some = Tree(depth, only=slice(None, None, STRIDES[depth]))
     assert len({leaf.void for leaf in some.leaves}) == 2**depth
     assert len({(leaf.chosen, leaf.w0) for leaf in some.leaves}) == 6 * (depth + 1)
+
+
+def test_the_last_slice_is_every_choice_at_the_bonus() -> None:
+    depth, only = SLICES[-1]
+    assert {(leaf.chosen, any(leaf.void)) for leaf in Tree(depth, only).leaves} == {(depth, False)}
+
+
+@pytest.mark.parametrize(("depth", "only"), SLICES, ids=["depth-4", "depth-5", "bonus"])
+def test_the_kernels_on_a_slice(depth: int, only: slice, kernels: Arithmetic) -> None:
+    some = Tree(depth, only)
     tokens, lengths = some.run(kernels)
-    assert (lengths == some.lengths()).all()
-    assert (tokens == some.run(Reference())[0]).all()
+    assert (tokens == some.walk()).all()
+    assert (lengths == (tokens >= 0).sum(axis=1)).all()
 
 
 def test_a_slice_is_a_slice() -> None:
     some = Tree(4, only=slice(10, 20))
     assert some.leaves == TREES[4].leaves[10:20]
-    assert len(some.sampled) == len(some.lengths()) == 10
+    assert len(some.sampled) == len(some.walk()) == 10
 
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -232,6 +341,26 @@ FAULTS: dict[str, tuple[str, str]] = {
         "positions[who] + np.minimum(emit_at[who], depth - 1).astype(np.uint64))",
     ),
     "a bonus of the wrong row": ("_emit(rows, row[who, emit_at[who]],", "_emit(rows, row[who, at],"),
+    "a bonus of the first row": (
+        "_emit(rows, row[who, emit_at[who]],",
+        "_emit(rows, row[who, emit_at[who] % depth],",
+    ),
+    "one unit too many in what is no residual": ("beyond = running > wanted", "beyond = running > wanted + ~rejected"),
+    "one unit too few in what is no residual": ("beyond = running > wanted", "beyond = running > wanted - ~rejected"),
+    "one word too many for a bonus": ("rejected[who], w64)", "rejected[who], stepped(w64, 1, emit_at[who] == depth))"),
+    "one word too few for a bonus": ("rejected[who], w64)", "rejected[who], stepped(w64, -1, emit_at[who] == depth))"),
+    "one word too many for a full target": (
+        "rejected[who], w64)",
+        "rejected[who], stepped(w64, 1, ~rejected[who] & (emit_at[who] < depth)))",
+    ),
+    "one word too few for a full target": (
+        "rejected[who], w64)",
+        "rejected[who], stepped(w64, -1, ~rejected[who] & (emit_at[who] < depth)))",
+    ),
+    "a failed status beside right tokens": (
+        "status = np.where(failed, np.int32(FAILED), np.int32(OK))",
+        "status = np.where(failed | rejected, np.int32(FAILED), np.int32(OK))",
+    ),
     "temperature 0 that judges by words": ("np.flatnonzero(alive & sampled)", "np.flatnonzero(alive)"),
     "temperature 0 that emits by words": ("np.flatnonzero(sampled & ~failed)", "np.flatnonzero(~failed)"),
     "temperature 0 for all where one is": ("np.flatnonzero(alive & sampled)", "np.flatnonzero(alive & sampled.all())"),
@@ -261,10 +390,11 @@ def test_a_planted_fault_is_seen(old: str, new: str, depth: int, right: Any) -> 
 def test_a_planted_fault_is_seen_in_the_slice(old: str, new: str) -> None:
     """What the kernels run every time tells it too."""
     different = []
-    for depth in DEPTHS:
-        some = Tree(depth, only=slice(None, None, STRIDES[depth]))
+    for depth, only in SLICES:
+        some = Tree(depth, only)
         tokens, lengths = some.run(mutant(old, new))
-        different.append((tokens != some.run(Reference())[0]).any() or (lengths != some.lengths()).any())
+        want = some.walk()
+        different.append((tokens != want).any() or (lengths != (want >= 0).sum(axis=1)).any())
     assert any(different)
 
 

@@ -5,6 +5,7 @@ is located by bisection on the device, whatever formula it uses, which tests the
 last w64 of each token are those of semantics section 3; the device must emit that token at both.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,12 @@ from pp3.harness.backends import Arithmetic
 from pp3.harness.exact.enumeration import Enumeration, Values, digest
 from pp3.harness.inversion import invert
 from pp3.kernels.addressing import U32, U64
-from pp3.kernels.reference import SUPPORT, allocate
+from pp3.kernels.reference import OK, SUPPORT, allocate
 from pp3.targets import Target
 
 KEY = 0xA4093822299F31D0
 CLAIM = "accepting w0 counted by bisection; residual, full-target and bonus tokens at the ends of every interval of w64"
+KINDS = ("residual", "full-target", "bonus")
 W32, W64 = 1 << 32, 1 << 64
 Array = npt.NDArray[Any]
 
@@ -60,7 +62,7 @@ def expect(names: tuple[str, ...] = targets.NAMES) -> Values:
     values: Values = {}
     for pair in pairs(names):
         values[f"{pair.id}/accepting"] = accepting(pair)
-        for kind in ("residual", "full-target", "bonus"):
+        for kind in KINDS:
             tokens, _ = ends(pair, kind)
             values[f"{pair.id}/{kind}"] = digest(tokens)
     return values
@@ -74,17 +76,19 @@ def observe(backend: Arithmetic, names: tuple[str, ...] = targets.NAMES) -> Enum
         counts = _bisect(backend, pair)
         values[f"{pair.id}/accepting"] = counts
         compared += 33 * len(counts)
-        for kind in ("residual", "full-target", "bonus"):
+        for kind in KINDS:
             _, words = ends(pair, kind)
             values[f"{pair.id}/{kind}"] = digest(_emit(backend, pair, kind, words))
             compared += len(words)
     return Enumeration(id="edges", claim=CLAIM, compared=compared, values=values)
 
 
+@functools.cache
 def size(names: tuple[str, ...] = targets.NAMES) -> int:
     """Bisection steps and ends of intervals of the named targets."""
-    kinds = ("residual", "full-target", "bonus")
-    return sum(33 * len(pair.drawable) + sum(len(ends(pair, kind)[1]) for kind in kinds) for pair in pairs(names))
+    found = list(pairs(names))
+    steps = 33 * sum(len(pair.drawable) for pair in found)
+    return steps + 2 * sum(int(np.count_nonzero(law(pair, kind))) for pair in found for kind in KINDS)
 
 
 def accepting(pair: Pair) -> list[int]:
@@ -93,16 +97,21 @@ def accepting(pair: Pair) -> list[int]:
     return [min(W32, -(-(w << 32) // t)) for w, t in zip(weights, pair.tickets[pair.drawable].tolist(), strict=True)]
 
 
+def law(pair: Pair, kind: str) -> Array:
+    """Weights [vocab] of the tokens that a kind of emission draws from; none where no w0 rejects."""
+    if kind != "residual":
+        return pair.weights
+    if _rejectable(pair) is None:
+        return np.zeros_like(pair.weights)
+    held = np.zeros(len(pair.weights), np.int64)
+    held[pair.ids] = pair.tickets
+    left = np.maximum(pair.weights - held, 0)
+    return left if left.any() else pair.weights
+
+
 def ends(pair: Pair, kind: str) -> tuple[Array, list[int]]:
-    """The first and last w64 of every token that can be emitted, and the token each must give."""
-    weights = pair.weights.astype(object)
-    if kind == "residual":
-        held = np.zeros(len(pair.weights), np.int64)
-        held[pair.ids] = pair.tickets
-        left = np.maximum(pair.weights - held, 0)
-        weights = (left if left.any() else pair.weights).astype(object)
-        if _rejectable(pair) is None:
-            return np.zeros(0, np.int64), []
+    """The first and last w64 of every token that can be emitted, after the token each must give."""
+    weights = law(pair, kind)
     tokens, words = [], []
     total, before = int(weights.sum()), 0
     for token in np.flatnonzero(weights).tolist():
@@ -122,15 +131,20 @@ def _rejectable(pair: Pair) -> int | None:
 
 
 def _bisect(backend: Arithmetic, pair: Pair) -> list[int]:
-    """Accepting values of w0 for each drawable draft: the least w0 that rejects, by 33 halvings of [0, 2^32]."""
+    """Accepting values of w0 for each drawable draft: the least w0 that rejects, by 33 halvings of [0, 2^32].
+
+    -1 for a draft some of whose rounds neither accepted nor rejected.
+    """
     places = pair.drawable
     low, high = np.zeros(len(places), np.int64), np.full(len(places), W32)
+    judged = np.ones(len(places), np.bool_)
     for _ in range(33):
         middle = (low + high) // 2
-        rejected = _rounds(backend, pair, pair.ids[places], np.minimum(middle, W32 - 1), [0] * len(places)) == 1
-        beyond = (middle >= W32) | rejected  # 2^32 stands for "none rejects"
+        lengths = _rounds(backend, pair, pair.ids[places], np.minimum(middle, W32 - 1), [0] * len(places))
+        judged &= np.isin(lengths, (1, 2))
+        beyond = (middle >= W32) | (lengths == 1)  # 2^32 stands for "none rejects"
         low, high = np.where(beyond, low, np.minimum(middle + 1, W32)), np.where(beyond, middle, high)
-    return [int(edge) for edge in high]
+    return [int(edge) for edge in np.where(judged, high, -1)]
 
 
 def _emit(backend: Arithmetic, pair: Pair, kind: str, words: list[int]) -> Array:
@@ -145,7 +159,8 @@ def _emit(backend: Arithmetic, pair: Pair, kind: str, words: list[int]) -> Array
         drafts, w0 = np.full(n, pair.ids[place]), np.full(n, W32 - 1)
     else:
         return _bonus(backend, pair, words)
-    return _verify(backend, pair, drafts, *_blocks(w0, words))[0][:, 0]
+    tokens, lengths = _verify(backend, pair, drafts, *_blocks(w0, words))
+    return np.where(lengths == 1, tokens[:, 0], -1)
 
 
 def _rounds(backend: Arithmetic, pair: Pair, drafts: Array, w0: Array, w64: list[int]) -> Array:
@@ -180,7 +195,7 @@ def _verify(
     positions: U64,
     first: npt.NDArray[np.float32] | None = None,
 ) -> tuple[Array, Array]:
-    """Tokens [n, 2] and lengths [n] of rounds of depth 1: `first` judges the draft, by default the pair's row."""
+    """Tokens [n, 2] and lengths [n] of rounds of depth 1, length -1 if failed: `first` or the pair's row judges."""
     n = len(drafts)
     row = (pair.weights / 2.0**24).astype(np.float32)
     columns = [row if first is None else first, row]
@@ -194,4 +209,5 @@ def _verify(
         rounds,
         positions,
     )
-    return verified.tokens.astype(np.int64), verified.num_sampled.astype(np.int64)
+    lengths = np.where(verified.status == OK, verified.num_sampled, -1)
+    return verified.tokens.astype(np.int64), lengths.astype(np.int64)

@@ -14,11 +14,11 @@ import numpy as np
 
 from pp3.harness import backends
 from pp3.harness.backends import Backend, Dtype
+from pp3.harness.crossings import Crossings, cross, rejudge
 from pp3.harness.errors import VerificationError
 from pp3.harness.exact import draws
 from pp3.harness.exact.subject import judged, kernel_faults
 from pp3.harness.softmax_distance import distances
-from pp3.harness.survey import Survey, rejudge, survey
 from pp3.harness.verdict import Verdict
 from pp3.kernels.reference import SUPPORT, TAU
 from pp3.targets.policies import POLICIES, build_policy
@@ -53,7 +53,7 @@ def observe(device: Backend, progress: Progress) -> list[dict[str, Any]]:
         found.append(
             {
                 "distances": [distance.plain() for distance in distances(target, ids, tickets)],
-                "survey": survey(target, ids, tickets, drawn).plain(),
+                "survey": cross(target, ids, tickets, drawn).plain(),
             }
         )
     progress("policies", len(POLICIES), len(POLICIES))
@@ -80,7 +80,7 @@ def conclude(policies: list[dict[str, Any]], sampler: dict[str, Any], kernels: d
     names = [row["survey"]["target"] for row in policies]
     if names != list(POLICIES):
         wrong.append(f"policies are {', '.join(names)}; they must be {', '.join(POLICIES)}")
-    surveys = []
+    crossed = []
     for row in policies:
         name = row["survey"]["target"]
         if name not in POLICIES:
@@ -90,20 +90,20 @@ def conclude(policies: list[dict[str, Any]], sampler: dict[str, Any], kernels: d
         if [distance.plain() for distance in distances(target, mine.ids, mine.tickets)] != row["distances"]:
             raise VerificationError(f"{name}: the distances from the softmax recompute to others")
         wrong += _faults(mine, gpu)
-        surveys.append(mine)
+        crossed.append(mine)
     verdict = Verdict.FAIL if wrong else Verdict.PASS
-    rounds = sum(len(one.bridges) for one in surveys)
-    largest = max((Fraction(*crossed.largest) for one in surveys for crossed in one.bridges), default=Fraction(0))
+    rounds = sum(len(one.bridges) for one in crossed)
+    largest = max((Fraction(*each.largest) for one in crossed for each in one.bridges), default=Fraction(0))
     near = f"with its 32 and 64 bit words it lies within {float(largest):.2e} in total variation"
-    equal = f"the law equals the target as a rational in {rounds} rounds of {len(surveys)} policies"
+    equal = f"the law equals the target as a rational in {rounds} rounds of {len(crossed)} policies"
     end = wrong[0] if wrong else f"from the tickets it emitted, {equal}; {near}"
     return Conclusion(
         verdict=verdict, reasons=wrong, sentence=f"{verdict.value}: {judged(sampler, kernels)}: {end}. Self-attested."
     )
 
 
-def _faults(mine: Survey, gpu: bool) -> list[str]:
-    """What a survey shows against the sampler."""
+def _faults(mine: Crossings, gpu: bool) -> list[str]:
+    """What its crossings show against the sampler."""
     wrong = [f"{mine.target}: {mine.differing} ids or tickets differ from the allocation"] if mine.differing else []
     for crossed in mine.bridges:
         if not crossed.ok:

@@ -2,8 +2,9 @@
 
 Only one position of a round can be given chosen words, so the others are pinned: a draft whose target row is its own
 proposal row is kept by any w0, one whose target row misses it is rejected by any. At the chosen position w0 takes 0, 1,
-edge - 1, edge, edge + 1 and 2^32 - 1, and w64 both ends and both sides of a residual's cut. Temperature-0 rows are
-mixed in. Lengths are those of the walk written here; tokens those of the reference.
+edge - 1, edge, edge + 1 and 2^32 - 1, and w64 both ends and both sides of a boundary of the law drawn from there: the
+residual's, the full target's of an invalidated draft, or the bonus row's. A token emitted elsewhere is drawn by the
+words of its own block. Temperature-0 rows are mixed in. Lengths and tokens are those of harness/exact/walk.py.
 """
 
 import itertools
@@ -14,17 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pp3.harness.backends import Arithmetic, Reference
+from pp3.harness.backends import Arithmetic
 from pp3.harness.exact.draws import hashed
 from pp3.harness.exact.enumeration import Enumeration, Values, digest
+from pp3.harness.exact.walk import cut, row, walk
 from pp3.harness.inversion import invert
-from pp3.kernels.reference import SUPPORT, allocate
+from pp3.kernels import addressing
+from pp3.kernels.reference import OK, SUPPORT, allocate
 
 KEY = 0x13198A2E03707344
 VOCAB = 64
 DEPTHS = (4, 5)
-W32 = 1 << 32
+W32, W64 = 1 << 32, 1 << 64
+W0_CHOICES, W64_CHOICES = 6, 4
 GREEDY_EVERY = 7
+KEPT, SPLIT, MISSED = range(3)  # target rows that keep a draft, judge it by w0, reject it
 CLAIM = "every branch of depth-4 and depth-5 rounds at its edges, with every pattern of invalidated drafts"
 Array = npt.NDArray[Any]
 
@@ -40,23 +45,13 @@ class Leaf:
     void: tuple[bool, ...]
 
 
-def leaves(depth: int, edge: int, cut: int) -> Iterator[Leaf]:
-    """Every leaf of one depth: `edge` values of w0 accept its first draft; at `cut`, w64 turns to another token."""
-    words = (0, 1, edge - 1, edge, edge + 1, W32 - 1)
-    for void in itertools.product((False, True), repeat=depth):
-        for chosen, w0, w64, follows in itertools.product(
-            range(depth + 1), words, (0, cut - 1, cut, (1 << 64) - 1), (True, False)
-        ):
-            yield Leaf(chosen=chosen, w0=w0, w64=w64, follows=follows, void=void)
-
-
 def expect() -> Values:
-    """Lengths by the walk, tokens by the reference."""
+    """Lengths and tokens by the walk."""
     values: Values = {}
     for depth in DEPTHS:
-        tree = Tree(depth)
-        values[f"depth-{depth}/lengths"] = digest(tree.lengths())
-        values[f"depth-{depth}/tokens"] = digest(tree.run(Reference())[0])
+        tokens = Tree(depth).walk()
+        values[f"depth-{depth}/lengths"] = digest((tokens >= 0).sum(axis=1))
+        values[f"depth-{depth}/tokens"] = digest(tokens)
     return values
 
 
@@ -65,8 +60,7 @@ def observe(backend: Arithmetic) -> Enumeration:
     values: Values = {}
     compared = 0
     for depth in DEPTHS:
-        tree = Tree(depth)
-        tokens, lengths = tree.run(backend)
+        tokens, lengths = Tree(depth).run(backend)
         values[f"depth-{depth}/lengths"] = digest(lengths)
         values[f"depth-{depth}/tokens"] = digest(tokens)
         compared += len(lengths)
@@ -74,8 +68,8 @@ def observe(backend: Arithmetic) -> Enumeration:
 
 
 def size() -> int:
-    """Rounds of the whole tree."""
-    return sum(len(list(leaves(depth, W32 // 2, 1 << 63))) for depth in DEPTHS)
+    """Rounds of the whole tree: void patterns, chosen positions, w0, w64, and whether later drafts are kept."""
+    return sum((1 << depth) * (depth + 1) * W0_CHOICES * W64_CHOICES * 2 for depth in DEPTHS)
 
 
 class Tree:
@@ -83,86 +77,90 @@ class Tree:
 
     def __init__(self, depth: int, only: slice = slice(None)) -> None:
         self.depth = depth
-        supports = allocate(np.stack([hashed(f"tree-{j}", VOCAB, 1.0) for j in range(depth)]))
-        self.ids, self.tickets = supports.ids.astype(np.int64), supports.tickets.astype(np.int64)
-        self.drafts = self.ids[np.arange(depth), self.tickets.argmax(axis=1)]  # the likeliest of each support
-        self.kept = np.zeros((depth + 1, VOCAB), np.int64)
-        np.put_along_axis(self.kept[:depth], self.ids, self.tickets, axis=1)
-        self.kept[depth] = self.kept[0]  # the bonus row
-        half = self.kept[np.arange(depth), self.drafts] // 2
-        self.split = self._moved(half)  # half of the draft's mass on two other tokens, so that w64 decides a residual
-        self.missed = self._moved(self.kept[np.arange(depth), self.drafts])
-        self.edges = [
-            -(-(int(self.split[j, self.drafts[j]]) << 32) // int(self.kept[j, self.drafts[j]])) for j in range(depth)
+        supports = allocate(np.stack([hashed(f"tree-{j}", VOCAB, 1.0) for j in range(depth + 1)]))
+        weights = np.zeros((depth + 1, VOCAB), np.int64)
+        np.put_along_axis(weights, supports.ids.astype(np.int64), supports.tickets.astype(np.int64), axis=1)
+        self.ids, self.tickets = supports.ids[:depth], supports.tickets[:depth]
+        self.drafts = weights[:depth].argmax(axis=1)  # the likeliest of each support
+        mass = weights[np.arange(depth), self.drafts]
+        self.weights = np.stack([weights, _moved(weights, self.drafts, mass // 2), _moved(weights, self.drafts, mass)])
+        tickets = [dict(zip(*pair, strict=True)) for pair in zip(self.ids.tolist(), self.tickets.tolist(), strict=True)]
+        self.rows = [
+            [row(judge, proposal) for judge, proposal in zip(kind, [*tickets, {}], strict=True)]
+            for kind in self.weights.tolist()
         ]
-        self.cuts = [-(-(int(mass) // 3 << 64) // int(mass)) for mass in half]
-        self.leaves = list(leaves(depth, self.edges[0], self.cuts[0]))[only]
+        split = self.weights[SPLIT, np.arange(depth), self.drafts].tolist()
+        self.edges = [-(-(kept << 32) // held) for kept, held in zip(split, mass.tolist(), strict=True)]
+        self.leaves = list(self._leaves())[only]
         self.sampled = np.arange(len(self.leaves)) % GREEDY_EVERY != 2
 
-    def _moved(self, mass: Array) -> Array:
-        """The kept rows with `mass` [depth] of each draft moved to the two tokens after it."""
-        rows, position = self.kept.copy(), np.arange(self.depth)
-        rows[position, self.drafts] -= mass
-        after = np.sort(np.stack([(self.drafts + 1) % VOCAB, (self.drafts + 2) % VOCAB]), axis=0)
-        rows[position, after[0]] += mass // 3
-        rows[position, after[1]] += mass - mass // 3
-        return rows
+    def _leaves(self) -> Iterator[Leaf]:
+        for void in itertools.product((False, True), repeat=self.depth):
+            for chosen in range(self.depth + 1):
+                edge = self.edges[min(chosen, self.depth - 1)]  # no w0 counts at the bonus
+                judge = self.rows[SPLIT][chosen]
+                from_target = chosen == self.depth or void[chosen]
+                border = cut(judge.full if from_target else judge.residual)
+                for w0, w64, follows in itertools.product(
+                    (0, 1, edge - 1, edge, edge + 1, W32 - 1), (0, border - 1, border, W64 - 1), (True, False)
+                ):
+                    yield Leaf(chosen=chosen, w0=w0, w64=w64, follows=follows, void=void)
 
-    def lengths(self) -> Array:
-        """Tokens emitted by each round, walked by hand."""
-        return np.array([self._length(leaf, bool(s)) for leaf, s in zip(self.leaves, self.sampled, strict=True)])
+    def kinds(self, leaf: Leaf) -> list[int]:
+        """KEPT, SPLIT or MISSED for each target row of a round; the three are one for the bonus."""
+        after = KEPT if leaf.follows else MISSED
+        return [KEPT if j < leaf.chosen else SPLIT if j == leaf.chosen else after for j in range(self.depth + 1)]
 
-    def _length(self, leaf: Leaf, sampled: bool) -> int:
-        rows = self._rows(leaf)
-        for j in range(self.depth):
-            if leaf.void[j]:
-                return j + 1
-            if not sampled:
-                kept = int(rows[j].argmax()) == self.drafts[j]
-            elif j == leaf.chosen:
-                kept = self._w0(leaf) < self.edges[j]
-            else:
-                kept = j < leaf.chosen or leaf.follows
-            if not kept:
-                return j + 1
-        return self.depth + 1
+    def addresses(self) -> tuple[Array, Array]:
+        """Rounds [n] and positions [n] of the first draft, so that the chosen position has the leaf's words."""
+        words = np.zeros((len(self.leaves), 4), np.uint32)
+        words[:, 0] = [leaf.w0 for leaf in self.leaves]
+        words[:, 1] = [leaf.w64 & 0xFFFFFFFF for leaf in self.leaves]
+        words[:, 2] = [leaf.w64 >> 32 for leaf in self.leaves]
+        rounds, positions = invert(words, KEY)
+        return rounds, positions - np.array([leaf.chosen for leaf in self.leaves], np.uint64)
 
-    def _w0(self, leaf: Leaf) -> int:
-        """The leaf's w0, moved with the edge of its own position."""
-        shift = self.edges[min(leaf.chosen, self.depth - 1)] - self.edges[0]
-        return leaf.w0 + shift if 1 < leaf.w0 < W32 - 1 else leaf.w0
+    def words(self) -> list[list[tuple[int, int]]]:
+        """(w0, w64) of every position of every round: the chosen ones, and those of the blocks beside them."""
+        rounds, positions = self.addresses()
+        keys = np.full(len(rounds), KEY, np.uint64)
+        columns = [addressing.words(keys, rounds, positions + np.uint64(j)).tolist() for j in range(self.depth + 1)]
+        return [[(w0, low | high << 32) for w0, low, high, _ in blocks] for blocks in zip(*columns, strict=True)]
 
-    def _w64(self, leaf: Leaf) -> int:
-        """The leaf's w64, moved with the cut of its own position."""
-        shift = self.cuts[min(leaf.chosen, self.depth - 1)] - self.cuts[0]
-        return leaf.w64 + shift if 0 < leaf.w64 < (1 << 64) - 1 else leaf.w64
-
-    def _rows(self, leaf: Leaf) -> Array:
-        rows = self.kept.copy()
-        if leaf.chosen < self.depth:
-            rows[leaf.chosen] = self.split[leaf.chosen]
-        if not leaf.follows:
-            rows[leaf.chosen + 1 : self.depth] = self.missed[leaf.chosen + 1 : self.depth]
-        return rows
+    def walk(self) -> Array:
+        """Tokens [n, depth + 1] of every round by the walk, padded with -1."""
+        tokens = np.full((len(self.leaves), self.depth + 1), -1)
+        drafts = self.drafts.tolist()
+        for found, leaf, words, sampled in zip(tokens, self.leaves, self.words(), self.sampled, strict=True):
+            judges = [self.rows[kind][j] for j, kind in enumerate(self.kinds(leaf))]
+            given = [-1 if void else draft for void, draft in zip(leaf.void, drafts, strict=True)]
+            emitted = walk(judges, given, words, bool(sampled))
+            found[: len(emitted)] = emitted
+        return tokens
 
     def run(self, backend: Arithmetic) -> tuple[Array, Array]:
-        """Tokens [n, depth + 1] and lengths [n] of every round on a backend."""
+        """Tokens [n, depth + 1] and lengths [n] of every round on a backend; a failed round has length -1."""
         n = len(self.leaves)
-        words = np.zeros((n, 4), np.uint32)
-        words[:, 0] = [self._w0(leaf) for leaf in self.leaves]
-        words[:, 1] = [self._w64(leaf) & 0xFFFFFFFF for leaf in self.leaves]
-        words[:, 2] = [self._w64(leaf) >> 32 for leaf in self.leaves]
-        rounds, positions = invert(words, KEY)
-        chosen = np.array([leaf.chosen for leaf in self.leaves], np.uint64)
+        kinds = np.array([self.kinds(leaf) for leaf in self.leaves])
         void = np.array([leaf.void for leaf in self.leaves])
         verified = backend.verify(
-            (np.stack([self._rows(leaf) for leaf in self.leaves]) / 2.0**24).astype(np.float32),
+            (self.weights[kinds, np.arange(self.depth + 1)] / 2.0**24).astype(np.float32),
             np.where(void, -1, self.drafts).astype(np.int32),
-            np.broadcast_to(self.ids, (n, self.depth, SUPPORT)).astype(np.int32),
-            np.broadcast_to(self.tickets, (n, self.depth, SUPPORT)).astype(np.int32),
+            np.broadcast_to(self.ids, (n, self.depth, SUPPORT)),
+            np.broadcast_to(self.tickets, (n, self.depth, SUPPORT)),
             self.sampled,
             np.full(n, KEY, np.uint64),
-            rounds,
-            positions - chosen,
+            *self.addresses(),
         )
-        return verified.tokens.astype(np.int64), verified.num_sampled.astype(np.int64)
+        lengths = np.where(verified.status == OK, verified.num_sampled, -1)
+        return verified.tokens.astype(np.int64), lengths.astype(np.int64)
+
+
+def _moved(weights: Array, drafts: Array, mass: Array) -> Array:
+    """Rows [depth + 1, VOCAB] with `mass` [depth] of each draft moved to the two tokens after it, a third to one."""
+    rows, position = weights.copy(), np.arange(len(drafts))
+    rows[position, drafts] -= mass
+    after = np.sort(np.stack([(drafts + 1) % VOCAB, (drafts + 2) % VOCAB]), axis=0)
+    rows[position, after[0]] += mass // 3
+    rows[position, after[1]] += mass - mass // 3
+    return rows

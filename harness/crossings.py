@@ -1,4 +1,4 @@
-"""A survey: every bridge over one target's tables, stored so that it can be judged again without the device.
+"""Crossings: every bridge over one target's tables, stored so that it can be judged again without the device.
 
 The emitted law is exact for any tickets, and some policies never read some of them: so the tables are compared with the
 reference's allocation as well.
@@ -16,7 +16,7 @@ from pp3.targets import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Crossings:
     """Both depths, and for each every place of the first invalidated draft."""
 
     target: str
@@ -46,7 +46,7 @@ class Survey:
         }
 
 
-def survey(target: Target, ids: Table, tickets: Table, drawn: Drawn | None = None) -> Survey:
+def cross(target: Target, ids: Table, tickets: Table, drawn: Drawn | None = None) -> Crossings:
     """Every bridge of a target over its emitted tables; arguments and errors as `bridge`.
 
     A round stops at its first invalidated draft: so none, the first, the second and so on are all the patterns.
@@ -57,7 +57,7 @@ def survey(target: Target, ids: Table, tickets: Table, drawn: Drawn | None = Non
         for at in range(-1, depth)
     )
     ids, tickets, right = np.asarray(ids), np.asarray(tickets), allocate(target.draft_logits)
-    return Survey(
+    return Crossings(
         target=target.name,
         law_sha256=target.digest(),
         ids=ids.tolist(),
@@ -68,10 +68,10 @@ def survey(target: Target, ids: Table, tickets: Table, drawn: Drawn | None = Non
     )
 
 
-def rejudge(stored: dict[str, Any], target: Target) -> Survey:
-    """The survey of the integers in a receipt form. VerificationError at the first thing that recomputes to another."""
+def rejudge(stored: dict[str, Any], target: Target) -> Crossings:
+    """The crossings of the integers in a receipt form. VerificationError at the first thing that recomputes to another."""
     drawn = None if stored["drawn"] is None else [dict(row) for row in stored["drawn"]]
-    mine = survey(target, stored["ids"], stored["tickets"], drawn)
+    mine = cross(target, stored["ids"], stored["tickets"], drawn)
     _compare("survey", mine.plain(), stored)
     return mine
 

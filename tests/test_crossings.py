@@ -10,7 +10,7 @@ import pytest
 from pp3.harness import canonical
 from pp3.harness.bridge import bridge
 from pp3.harness.errors import VerificationError
-from pp3.harness.survey import rejudge, survey
+from pp3.harness.crossings import cross, rejudge
 from pp3.kernels.reference import ONE, allocate
 from pp3.targets import NAMES, Target, build
 from pp3.targets.policies import POLICIES, build_policy
@@ -25,13 +25,13 @@ def tables(target: Target) -> tuple[Any, Any]:
 def stored() -> Any:
     """The receipt form of a survey, by way of bytes."""
     target = build_policy("sparse")
-    return canonical.decode(canonical.encode(survey(target, *tables(target)).plain()))
+    return canonical.decode(canonical.encode(cross(target, *tables(target)).plain()))
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_survey_stands_and_is_judged_again(name: str) -> None:
+def test_crossings_stands_and_is_judged_again(name: str) -> None:
     target = build_policy(name)
-    found = survey(target, *tables(target))
+    found = cross(target, *tables(target))
     assert found.ok
     assert (found.target, found.law_sha256) == (name, target.digest())
     assert rejudge(canonical.decode(canonical.encode(found.plain())), target) == found
@@ -39,12 +39,12 @@ def test_survey_stands_and_is_judged_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_targets_of_campaigns_can_be_surveyed(name: str) -> None:
-    assert survey(build(name), *tables(build(name))).ok
+    assert cross(build(name), *tables(build(name))).ok
 
 
 def test_every_place_of_the_first_invalidated_draft() -> None:
     target = build_policy("disjoint")
-    rounds = [(crossed.depth, crossed.void) for crossed in survey(target, *tables(target)).bridges]
+    rounds = [(crossed.depth, crossed.void) for crossed in cross(target, *tables(target)).bridges]
     assert rounds == [(depth, tuple(j == at for j in range(depth))) for depth in (4, 5) for at in range(-1, depth)]
     assert len(set(rounds)) == 11
 
@@ -59,13 +59,13 @@ def test_draws_are_stored_and_judged() -> None:
     target = build_policy("tilt")
     ids, tickets = tables(target)
     drawn = [dict(zip(*row, strict=True)) for row in zip(ids.tolist(), tickets.tolist(), strict=True)]
-    found = survey(target, ids, tickets, drawn)
+    found = cross(target, ids, tickets, drawn)
     assert found.ok
     form = canonical.decode(canonical.encode(found.plain()))
     assert rejudge(form, target) == found
     drawn[0][int(ids[0, 0])] += 1
     drawn[0][int(ids[0, 1])] -= 1
-    wrong = survey(target, ids, tickets, drawn)
+    wrong = cross(target, ids, tickets, drawn)
     assert (wrong.differing, wrong.ok) == (0, False)
     form["drawn"][0][0][1] -= 1
     with pytest.raises(VerificationError, match=r"survey.bridges\[0\]"):
@@ -78,7 +78,7 @@ def test_a_failing_survey_is_judged_to_fail() -> None:
     ids, tickets = tables(target)
     wrong = ids.copy()
     wrong[5, 8] = wrong[5, 7]
-    found = survey(target, wrong, tickets)
+    found = cross(target, wrong, tickets)
     assert not found.ok
     assert {crossed.fault and crossed.fault.breach for crossed in found.bridges} == {"ids"}
     assert rejudge(canonical.decode(canonical.encode(found.plain())), target) == found
@@ -91,7 +91,7 @@ def test_a_ticket_moved_where_no_law_shows_it() -> None:
     wrong = tickets.copy()
     held = np.flatnonzero(wrong[2] > 1)[:2]
     wrong[2, held] += np.array([1, -1], np.int32)
-    found = survey(target, ids, wrong)
+    found = cross(target, ids, wrong)
     assert all(crossed.ok for crossed in found.bridges)
     assert (found.differing, found.ok) == (2, False)
 
@@ -108,7 +108,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_no_leaf_can_be_changed(rng: np.random.Generator) -> None:
     """Every seventh value of the receipt form, and each kind of key at least once."""
     target = build_policy("disjoint")
-    stored = canonical.decode(canonical.encode(survey(target, *tables(target)).plain()))
+    stored = canonical.decode(canonical.encode(cross(target, *tables(target)).plain()))
     paths = list(leaves(stored))
     first = {tuple(key for key in path if isinstance(key, str)): path for path in reversed(paths)}
     assert len(first) >= 20
