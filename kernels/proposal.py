@@ -20,7 +20,8 @@ from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU, check_proposal
 TILE = 4096
 LEAST_WIDTH = 128  # so that every vocabulary up to 16,384 shares one compiled kernel
 INTERPRETED_ROWS = 64
-MANY, MANY_ROWS = 4096, 8  # from so many rows on, a GPU program takes eight of them in the second launch
+MANY, MANY_ROWS, MANY_WARPS = 4096, 2, 2  # from so many rows on, two share a program of the second launch,
+WIDEST = 16_384  # and a row they share, up to so wide, is searched as one tile, so that none of them merges
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 NEGATIVE_INF = tl.constexpr(0x007FFFFF)  # the rank of -inf; only masked lanes rank below it
@@ -231,14 +232,16 @@ def propose(
         raise ValueError(f"column {column} is outside the {depth} columns of out")
     if batch == 0:
         return out
-    tiles = triton.cdiv(vocab, TILE)
     distinct = 1 if logits.stride(0) == 0 else batch  # a row shared by stride 0 is searched once
+    many = batch >= MANY and logits.is_cuda
+    tile = triton.next_power_of_2(max(vocab, TILE)) if many and distinct == 1 and vocab <= WIDEST else TILE
+    tiles = triton.cdiv(vocab, tile)
     candidates = torch.empty(distinct * tiles * SUPPORT, dtype=torch.int64, device=logits.device)
     rows = _rows_per_program(distinct * tiles, logits.device)
     _tile_candidates[(triton.cdiv(distinct * tiles, rows),)](
-        logits, *logits.stride(), distinct, vocab, tiles, candidates, ROWS=rows, TILE=TILE, K=SUPPORT, num_warps=8
+        logits, *logits.stride(), distinct, vocab, tiles, candidates, ROWS=rows, TILE=tile, K=SUPPORT, num_warps=8
     )
-    rows = MANY_ROWS if batch >= MANY and logits.is_cuda else _rows_per_program(batch, logits.device)
+    rows = MANY_ROWS if many else _rows_per_program(batch, logits.device)
     _allocate_and_draw[(triton.cdiv(batch, rows),)](
         candidates,
         tiles * SUPPORT if distinct > 1 else 0,
@@ -255,7 +258,7 @@ def propose(
         ROWS=rows,
         WIDTH=SUPPORT if tiles == 1 else max(LEAST_WIDTH, triton.next_power_of_2(tiles * SUPPORT)),
         K=SUPPORT,
-        num_warps=4,
+        num_warps=MANY_WARPS if many else 4,
     )
     return out
 
