@@ -17,6 +17,7 @@ from pp3.harness.errors import Exit, PP3Error
 from pp3.kernels import reference
 
 Array = npt.NDArray[Any]
+NO_GPU = "no CUDA GPU is visible: use --device cpu, or with pp3 conform --backend interpreter"
 
 
 class Backend(StrEnum):
@@ -152,7 +153,7 @@ def start(backend: Backend) -> Arithmetic:
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise PP3Error("TRITON_INTERPRET=1 is set: unset it to compile for a GPU", Exit.UNAVAILABLE)
     if not cuda_available():
-        raise PP3Error("no CUDA GPU is visible: use --device cpu or --backend interpreter", Exit.UNAVAILABLE)
+        raise PP3Error(NO_GPU, Exit.UNAVAILABLE)
     return Kernels("cuda")
 
 

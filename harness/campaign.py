@@ -16,7 +16,6 @@ defined in the file:
 
 import difflib
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ import msgspec
 
 from pp3 import targets
 from pp3.harness import canonical
+from pp3.harness.document import explain, read
+from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Description
 from pp3.harness.target_file import RowSpec, TargetSpec, build_target
@@ -50,6 +51,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pool: int = 100
     power: float = 0.999
     target: list[TargetSpec] = msgspec.field(default_factory=list)
+
+
+KINDS = (CampaignSpec, TargetSpec, RowSpec)  # of a file, of the tables in its lists, of the tables in theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +104,7 @@ def pair_shards(campaign: Campaign) -> list[tuple[Target, int, int]]:
 
 def load(path: Path | None, requests: int | None = None) -> Campaign:
     """Read a campaign file, or the default campaign. CampaignError names the value and the way out."""
-    try:
-        document = tomllib.loads(path.read_text("utf-8")) if path else {}
-    except OSError as error:
-        raise CampaignError(f"{path}: {error.strerror}; give the path of a campaign file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CampaignError(f"{path}: not TOML: {error}") from None
+    document = read(path) if path else {}
     if requests is not None:
         document["requests"] = requests
     return of_document(document, str(path or "default campaign"))
@@ -116,7 +115,7 @@ def of_document(document: dict[str, Any], where: str) -> Campaign:
     try:
         spec = msgspec.convert(document, CampaignSpec)
     except msgspec.ValidationError as error:
-        raise CampaignError(f"{where}: {_explain(str(error), document)}") from None
+        raise CampaignError(f"{where}: {explain(str(error), document, KINDS)}") from None
     _check(spec, where)
     own = {}
     for definition in spec.target:
@@ -173,7 +172,7 @@ def our_limits() -> Description:
 def _check(spec: CampaignSpec, where: str) -> None:
     def need(fine: bool, key: str, value: Any, limit: str) -> None:
         if not fine:
-            raise CampaignError(f"{where}: {key} = {value!r}; it must be {limit}")
+            raise CampaignError(f"{where}: {key} = {echo(value)}; it must be {limit}")
 
     need(0 < spec.requests <= LARGEST_REQUESTS, "requests", spec.requests, f"from 1 to {LARGEST_REQUESTS}")
     need(0 <= spec.paired <= LARGEST_REQUESTS, "paired", spec.paired, f"from 0 to {LARGEST_REQUESTS}")
@@ -206,25 +205,6 @@ def _definition(spec: CampaignSpec, name: str) -> dict[str, Any]:
 def _from_plan(definition: dict[str, Any]) -> dict[str, Any]:
     rows = [row | {"draft_logits": [float(value) for value in row["draft_logits"]]} for row in definition["rows"]]
     return definition | {"rows": rows}
-
-
-def _explain(message: str, document: dict[str, Any]) -> str:
-    """msgspec's message, with the nearest key for a misspelt one and the value for a wrong type."""
-    if "unknown field" in message:
-        key = message.split("`")[1]
-        fields = [f.name for kind in (CampaignSpec, TargetSpec, RowSpec) for f in msgspec.structs.fields(kind)]
-        near = difflib.get_close_matches(key, fields, 1)
-        return f"unknown key {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"keys are {', '.join(fields)}")
-    if "`$." in message:
-        path = message.rsplit("`$.", 1)[1].rstrip("`")
-        found: Any = document
-        try:
-            for part in re.findall(r"[A-Za-z_]\w*|\d+", path):
-                found = found[int(part) if part.isdigit() else part]
-        except (KeyError, IndexError, TypeError):
-            return message
-        return f"{path} = {found!r}: {message.split(' - ')[0]}"
-    return message
 
 
 def plan_sha256(campaign: Campaign) -> str:

@@ -12,7 +12,7 @@ from pp3.harness import backends
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.battery import SEED_FAMILY_ALPHA
-from pp3.harness.errors import CampaignError, Exit, PP3Error
+from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.interrupts import held_until_released
 from pp3.harness.progress import Bar
@@ -40,10 +40,8 @@ def run_command(
 ) -> int:
     """Everything the command does; its exit code. Arguments as `pp3 qualify --help`."""
     started, clock = datetime.now(UTC), time.perf_counter()
-    try:
-        chosen = campaigns.load(campaign, requests)
-    except (ValueError, OverflowError, RecursionError) as error:  # numbers and nesting beyond what Python reads
-        raise CampaignError(f"{campaign}: {str(error)[:120]}; write smaller numbers and flatter tables") from None
+    chosen = campaigns.load(campaign, requests)
+    store.check_counter(counter)
     where = choose_device(device, require_gpu)
     campaigns.check_sampler(chosen, campaigns.our_limits())
     folders = store.open_store(out)

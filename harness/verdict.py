@@ -13,6 +13,7 @@ from pp3.harness.campaign import Campaign
 from pp3.harness.cells import Cell, Event, enumerate_cells
 from pp3.harness.design import design
 from pp3.harness.oracle import Law
+from pp3.harness.run import KNOWN_ANSWERS
 
 MARGIN = 1e-5  # a p-value this near its level, relatively, decides nothing
 CONTRACT = ("failed", "illegal-token", "illegal-length", "draft-not-echoed")
@@ -39,6 +40,25 @@ class Judgement:
     verdict: Verdict
     reasons: list[str]
     sentence: str
+
+
+class Part(StrEnum):
+    """What a finding is about, which says who is meant by it."""
+
+    LAW = "law"  # of whoever ran the requests
+    BITS = "bits"  # of the kernels against the reference
+    ANSWERS = "answers"  # of the kernels
+
+
+Findings = dict[Part, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Who a sentence speaks of."""
+
+    name: str
+    plural: bool = True
 
 
 def merge(counts: dict[tuple[str, int], list[int]]) -> Counts:
@@ -74,46 +94,63 @@ def conclude(
     family = seed_family(all_cells(campaign), merged, campaign.spec.requests, campaign.spec.pool)
     compared = sum(row["pairs"] for row in pairs)
     differ = sum(row["mismatches"] for row in pairs)
-    rows = sum(row["rows"] for row in kernels["bits"])
 
-    invalid = [f"{count} x {name}" for name, count in breaches.items() if count and name in CONTRACT]
-    failed = [f"{breaches['unreachable']} events the law cannot reach"] if breaches["unreachable"] else []
-    failed += [
-        f"{row['mismatches']} of {row['rows']} rows differ: {row['id']}" for row in kernels["bits"] if row["mismatches"]
-    ]
-    failed += [
-        f"{row['total'] - row['passed']} known answers missed in {row['file']}"
-        for row in kernels["conform"]
-        if row["passed"] < row["total"]
-    ]
-    failed += [f"{differ} temperature-0 mismatches in {compared} pairs"] if differ else []
-    failed += [_why(test) for test in tests if test.outcome == "fail"]
-    missing = [f"{test.id}: {test.reason}" for test in tests if test.required and test.outcome == "unresolved"]
-    missing += [f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if test.df and _on_level(test)]
-    missing += [] if kernels["bits"] else ["bits of the kernels: " + kernels.get("missing", "not run")]
-    missing += (
-        []
-        if any(row["total"] for row in kernels["conform"])
-        else ["known answers: " + kernels.get("missing", "no vectors found")]
-    )
-    missing += [] if compared else ["paired temperature 0: no pairs were asked for"]
-    verdict = (
-        Verdict.INVALID if invalid else Verdict.FAIL if failed else Verdict.INCONCLUSIVE if missing else Verdict.PASS
-    )
+    invalid = {Part.LAW: [f"{count} x {name}" for name, count in breaches.items() if count and name in CONTRACT]}
+    failed = {
+        Part.LAW: [
+            *([f"{breaches['unreachable']} events the law cannot reach"] if breaches["unreachable"] else []),
+            *([f"{differ} temperature-0 mismatches in {compared} pairs"] if differ else []),
+            *(_why(test) for test in tests if test.outcome == "fail"),
+        ],
+        Part.BITS: [
+            f"{row['mismatches']} of {row['rows']} rows differ: {row['id']}"
+            for row in kernels["bits"]
+            if row["mismatches"]
+        ],
+        Part.ANSWERS: [
+            f"{row['total'] - row['passed']} known answers missed in {row['file']}"
+            for row in kernels["conform"]
+            if row["passed"] < row["total"]
+        ],
+    }
+    missing = {
+        Part.LAW: [
+            *(f"{test.id}: {test.reason}" for test in tests if test.required and test.outcome == "unresolved"),
+            *(f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if test.df and on_level(test)),
+            *([] if compared else ["paired temperature 0: no pairs were asked for"]),
+        ],
+        Part.BITS: [] if kernels["bits"] else ["bits of the kernels: " + kernels.get("missing", "not run")],
+        Part.ANSWERS: _unanswered(kernels),
+    }
+    found = {Verdict.INVALID: invalid, Verdict.FAIL: failed, Verdict.INCONCLUSIVE: missing}
+    verdict = next((verdict for verdict, findings in found.items() if any(findings.values())), Verdict.PASS)
+    reasons = [text for findings in found.values() for texts in findings.values() for text in texts]
     sees = _sees(tests)
     requests = campaign.spec.requests * len(campaign.targets)
     scale = f"{len(campaign.targets)} target{'s' * (len(campaign.targets) != 1)} in {requests:,} requests"
-    reasons = invalid + failed + missing
+    subjects = _subjects(sampler, kernels)
+    if verdict is Verdict.PASS:
+        rows = sum(row["rows"] for row in kernels["bits"])
+        said = _passed(campaign, subjects, tests, sees, scale, f"{compared:,} paired", differ, rows)
+    else:
+        said = _against(verdict, found[verdict], subjects, scale, len(reasons))
     return Judgement(
         tests=tests,
         seed_family=family,
         sees=sees,
         verdict=verdict,
         reasons=reasons,
-        sentence=_sentence(
-            campaign, verdict, reasons, tests, sees, scale, f"{compared:,}", differ, rows, kernels, sampler
-        ),
+        sentence=f"{verdict.value}: {said}. Self-attested.",
     )
+
+
+def _unanswered(kernels: dict[str, Any]) -> list[str]:
+    """Every file of known answers must have been held, not just one."""
+    held = {row["file"] for row in kernels["conform"] if row["total"]}
+    lacking = [name for name in KNOWN_ANSWERS if name not in held]
+    if len(lacking) == len(KNOWN_ANSWERS):
+        return ["known answers: " + kernels.get("missing", "no vectors found")]
+    return [f"known answers: none of {name}" for name in lacking]
 
 
 def _why(test: TestResult) -> str:
@@ -122,7 +159,7 @@ def _why(test: TestResult) -> str:
     return f"{test.id}: G = {test.g:.3g} on {test.df} df, p = {test.p:.2g} <= {test.alpha:.2g}"
 
 
-def _on_level(test: TestResult) -> bool:
+def on_level(test: TestResult) -> bool:
     return abs(test.p - test.alpha) <= MARGIN * test.alpha
 
 
@@ -135,43 +172,56 @@ def _sees(tests: list[TestResult]) -> dict[str, str]:
     return found
 
 
-def _sentence(
+def _subjects(sampler: dict[str, Any], kernels: dict[str, Any]) -> dict[Part, Subject]:
+    """On a GPU the kernels run every request; elsewhere the reference does, with interpreted kernels beside it."""
+    who = f"{sampler['name']} {sampler['version']}"
+    if sampler["backend"] == "cuda":
+        return dict.fromkeys(Part, Subject(f"the Triton kernels of {who} on {kernels['identity'].get('gpu', 'a GPU')}"))
+    beside = Subject(f"the Triton kernels of {who} in Triton's interpreter")
+    return dict.fromkeys(Part, beside) | {Part.LAW: Subject(f"the NumPy reference of {who}", plural=False)}
+
+
+def _passed(
     campaign: Campaign,
-    verdict: Verdict,
-    reasons: list[str],
+    subjects: dict[Part, Subject],
     tests: list[TestResult],
     sees: dict[str, str],
     scale: str,
-    pairs: str,
+    paired: str,
     differ: int,
     rows: int,
-    kernels: dict[str, Any],
-    sampler: dict[str, Any],
 ) -> str:
-    who = f"{sampler['name']} {sampler['version']}"
-    gpu = sampler["backend"] == "cuda"
-    judged = (
-        f"the Triton kernels of {who} on {kernels['identity'].get('gpu', 'a GPU')}"
-        if gpu
-        else f"the NumPy reference of {who}"
+    judged = subjects[Part.LAW]
+    deciding = sum(test.df > 0 for test in tests)
+    size = f"{float(sees.get('token', '1')):.3f}"
+    beside = f"; its Triton kernels equal it bit for bit on {rows:,} interpreted rows (wiring, not a GPU)"
+    return (
+        f"no evidence against {judged.name} emitting the exact law of {scale} "
+        f"(family alpha {campaign.spec.alpha:g} over {deciding} checks; an error of {size} in total variation of a "
+        f"first token's law would be seen with power {campaign.spec.power:g}), and {paired} temperature-0 "
+        f"requests differ in {differ}{'' if subjects[Part.BITS] == judged else beside}"
     )
-    beside = (
-        "" if gpu else f"; its Triton kernels equal it bit for bit on {rows:,} interpreted rows (wiring, not a GPU)"
-    )
-    attested = " Self-attested."
-    if verdict is Verdict.PASS:
-        deciding = sum(test.df > 0 for test in tests)
-        size = f"{float(sees.get('token', '1')):.3f}"
-        return (
-            f"PASS: no evidence against {judged} emitting the exact law of {scale} "
-            f"(family alpha {campaign.spec.alpha:g} over {deciding} checks; an error of {size} in total variation of a "
-            f"first token's law would be seen with power {campaign.spec.power:g}), and {pairs} paired temperature-0 "
-            f"requests differ in {differ}{beside}.{attested}"
-        )
-    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    said = {
-        Verdict.FAIL: "does not emit the exact law of",
-        Verdict.INVALID: "broke the sampler contract on",
-        Verdict.INCONCLUSIVE: "is not decided on",
-    }[verdict]
-    return f"{verdict.value}: {judged} {said} {scale}: {reasons[0]}{more}.{attested}"
+
+
+def _against(verdict: Verdict, findings: Findings, subjects: dict[Part, Subject], scale: str, reasons: int) -> str:
+    """The first finding of each part, said of whoever it was found on."""
+    clauses: dict[tuple[Subject, str], str] = {}
+    for part, texts in findings.items():
+        if texts:
+            clauses.setdefault((subjects[part], _found(verdict, part, subjects[part], scale)), texts[0])
+    said, named = [], None
+    for (who, what), text in clauses.items():
+        said.append(f"{'they' if who == named else who.name} {what}: {text}")
+        named = who
+    rest = reasons - len(said)
+    return "; ".join(said) + (f" (and {rest} more)" if rest else "")
+
+
+def _found(verdict: Verdict, part: Part, who: Subject, scale: str) -> str:
+    if verdict is Verdict.INVALID:
+        return f"broke the sampler contract on {scale}"
+    if verdict is Verdict.INCONCLUSIVE:
+        return f"{'are' if who.plural else 'is'} not decided" + (f" on {scale}" if part is Part.LAW else "")
+    if part is Part.LAW:
+        return f"{'do' if who.plural else 'does'} not emit the exact law of {scale}"
+    return "do not equal the NumPy reference bit for bit" if part is Part.BITS else "miss known answers"

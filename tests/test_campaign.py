@@ -11,6 +11,7 @@ from pp3 import targets
 from pp3.harness import campaign as campaigns
 from pp3.harness import canonical
 from pp3.harness.campaign import Campaign
+from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence.verify import verify
 
@@ -43,6 +44,7 @@ def row(**keys: str) -> str:
     return "{ " + ", ".join(f"{key} = {text}" for key, text in table.items()) + " }"
 
 
+LONGEST_MESSAGE = 250  # whatever a file holds; beside its path
 BAD: dict[str, tuple[str, list[str]]] = {
     "a misspelt key": ("reqests = 5", ["'reqests'", "did you mean 'requests'?"]),
     "a key like none": ("zzz = 5", ["'zzz'", "keys are name, targets, requests"]),
@@ -110,6 +112,49 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "a target defined and not listed": (own().replace('["mine"]', '["disjoint"]'), ["'mine'", "not listed"]),
     "the name of one of ours": (own(name='"disjoint"'), ["'disjoint'", "taken"]),
     "a target defined twice": (own() + "\n[[target]]" + own().partition("[[target]]")[2], ["'mine'", "taken"]),
+    "a key of a target at the top": ("vocab = 5", ["unknown key 'vocab'; keys are name, targets"]),
+    "a key of the top in a target": (own(depths="[4]"), ["unknown key 'depths' of target[0]; keys are name, vocab"]),
+    "requests of 400 digits": (f"requests = {'7' * 400}", [f"requests = {'7' * 20}... (400 digits)"]),
+    "requests of 400 digits, negative": (f"requests = -{'7' * 400}", [f"requests = -{'7' * 20}... (400 digits)"]),
+    "requests of 400 hexadecimal digits": (f"requests = 0x{'f' * 400}", ["requests = 4446", "... (482 digits)"]),
+    "paired of 5,000 digits": (
+        f"alpha = 1e-5\npaired = {'7' * 5000}",
+        [f"paired = {'7' * 20}... (5,000 digits)", "write a smaller number"],
+    ),
+    "pool of 5,000 hexadecimal digits": (
+        f"pool = 0x{'f' * 5000}",
+        [f"pool = {16**5000 // 10**6001}... (6,021 digits)"],
+    ),
+    "digits set apart by underscores": (f"pool = {'7_' * 4999}7", [f"pool = {'7' * 20}... (5,000 digits)"]),
+    "alpha of 400 digits": (f"alpha = {'7' * 400}", [f"alpha = {'7' * 20}... (400 digits)"]),
+    "alpha beyond any double": ("alpha = 1e999", ["alpha = inf"]),
+    "a batch size of 400 digits": (
+        f"batch_sizes = [1, {'7' * 400}]",
+        [f"batch_sizes = [1, {'7' * 20}... (400 digits)]"],
+    ),
+    "a vocabulary of 400 digits": (own(vocab="7" * 400), [f"vocab = {'7' * 20}... (400 digits)"]),
+    "an id of 400 digits": (own(row(ids=f"[3, {'7' * 400}]")), [f"ids [{'7' * 20}... (400 digits)]", "below 64"]),
+    "a weight of 400 digits": (
+        own(row(weights=f"[8388608, {'7' * 400}]")),
+        ["weights must lie in 0 to 16777216", f"[{'7' * 20}... (400 digits)]"],
+    ),
+    "a weight of 5,000 digits": (
+        own(row(weights=f"[8388608, {'7' * 5000}]")),
+        [f"rows = {'7' * 20}... (5,000 digits)"],
+    ),
+    "a logit of 400 digits": (
+        own(row(draft_logits=f"[{'7' * 400}, 0.5]")),
+        [f"draft_logits[0] = {'7' * 20}... (400 digits)"],
+    ),
+    "a context of 400 digits": (own(contexts="[" + "0, " * 63 + "7" * 400 + "]"), [f"{'7' * 20}... (400 digits)"]),
+    "a name of 5,000 letters": (f"name = '{'x' * 5000}'", ["name = 'xxx", "...", "1 to 64 letters"]),
+    "a key of 5,000 letters": (f"{'x' * 5000} = 1", ["unknown key 'xxx", "..."]),
+    "a pattern of 5,000 letters": (own(patterns=f"['{'x' * 5000}']"), ["xxx...", "none, first, middle, last, every"]),
+    "5,000 targets": (f"targets = {['disjoint'] * 5000}", ["targets = ['disjoint', ", "...", "distinct"]),
+    "lists 5,000 deep": (f"alpha = 1e-5\npool = {'[' * 5000}{']' * 5000}", ["pool is nested deeper than 20"]),
+    "tables 5,000 deep": (f"alpha = 1e-5\npool = {'{a = ' * 5000}1{'}' * 5000}", ["pool is nested deeper than 20"]),
+    "lists 100 deep": (f"pool = {'[' * 100}{']' * 100}", ["pool = [[[[[...]]]]]", "Expected `int`, got `array`"]),
+    "a key 5,000 deep": (f"pool{'.a' * 5000} = 1", ["pool = {'a': {", "Expected `int`, got `object`"]),
     "not TOML": ("requests == 5", ["not TOML"]),
     "a key twice": ("requests = 5\nrequests = 6", ["not TOML"]),
     "not UTF-8": ("name = '\udcff'", ["not TOML"]),
@@ -143,6 +188,7 @@ def test_refused(text: str, named: list[str], tmp_path: Path) -> None:
     assert [part for part in named if part not in message] == []
     assert message.startswith(str(tmp_path / "campaign.toml"))
     assert "\n" not in message
+    assert len(message) - len(str(tmp_path)) < LONGEST_MESSAGE
     assert refused.value.exit_code == Exit.USAGE
 
 
@@ -173,11 +219,38 @@ def test_a_file_that_cannot_be_read_is_refused(missing: str, tmp_path: Path) -> 
     assert refused.value.exit_code == Exit.USAGE
 
 
-@pytest.mark.parametrize("requests", [0, -5])
-def test_the_option_is_checked_as_the_key_is(requests: int) -> None:
+@pytest.mark.parametrize(("requests", "shown"), [(0, "0"), (-5, "-5"), (10**400, "10{19}... \\(401 digits\\)")])
+def test_the_option_is_checked_as_the_key_is(requests: int, shown: str) -> None:
     """--requests takes the key's place."""
-    with pytest.raises(CampaignError, match=f"requests = {requests}"):
+    with pytest.raises(CampaignError, match=f"requests = {shown}; it must be from 1 to"):
         campaigns.load(None, requests)
+
+
+VALUES: dict[str, tuple[Any, str]] = {
+    "zero": (0, "0"),
+    "60 digits": (10**59, f"1{'0' * 59}"),
+    "61 digits": (10**60, f"1{'0' * 19}... (61 digits)"),
+    "400 nines": (10**400 - 1, f"{'9' * 20}... (400 digits)"),
+    "more digits than str takes": (-(10**5000), f"-1{'0' * 19}... (5,001 digits)"),
+    "in a list": ([1, 10**400], f"[1, 1{'0' * 19}... (401 digits)]"),
+    "a boolean": (True, "True"),
+    "a double": (1e-5, "1e-05"),
+    "a short text": ("mine", "'mine'"),
+    "a short list": (["mine", 3], "['mine', 3]"),
+    "a list in lists": ([[[[[[1]]]]]], "[[[[[...]]]]]"),
+}
+
+
+@pytest.mark.parametrize(("value", "shown"), VALUES.values(), ids=VALUES)
+def test_a_value_is_repeated_short(value: Any, shown: str) -> None:
+    """Whole where it is short; a long number by its first digits and their number."""
+    assert echo(value) == shown
+
+
+@pytest.mark.parametrize("value", ["x" * 500, ["x"] * 500, [10**59] * 9, {"x" * 50: "y" * 50}], ids=type)
+def test_a_long_value_is_cut(value: Any) -> None:
+    assert len(echo(value)) <= 60
+    assert "..." in echo(value)
 
 
 def test_the_default_campaign() -> None:

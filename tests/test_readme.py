@@ -1,6 +1,9 @@
-"""The README says what is so: commands and options exist, the campaign loads, links lead, the table is computed."""
+"""The README says what is so: its commands run, the campaign loads, links lead, the table is computed."""
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import warnings
@@ -16,6 +19,16 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = [line for language, block in BLOCKS if language == "sh" for line in block.splitlines()]
+INLINE = re.findall(r"`((?:make|pp3) [a-z][^`]*)`", README)
+LONG = {  # not run here, and why
+    "make qualify": "half a minute; test_cli.py runs a small campaign to its receipt",
+    "make test": "this suite",
+    "make test-gpu": "needs a GPU",
+    "pp3 qualify --require-gpu": "needs a GPU",
+    "pp3 exhaustive --device cpu": "three minutes; test_exact_suite.py runs the command on given integers",
+    "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
+}
+ON_A_CPU = {"--backend cuda": "--backend reference"}  # what takes the place of a GPU here
 
 
 def test_the_evidence_table_is_the_computed_one() -> None:
@@ -50,9 +63,81 @@ def test_committed_evidence_verifies() -> None:
         assert row.page, f"{row.receipt} has no page in reports/evidence"
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("pp3 ")])
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this checkout in which a reader types, with a receipt of its own."""
+    tree = tmp_path_factory.mktemp("readme")
+    for name in ("pp3", "harness", "kernels", "targets", "tests/vectors"):
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tree)
+    done = typed("pp3 oracle --device cpu", tree)
+    assert done.returncode == 0, done.stderr
+    return tree
+
+
+def typed(line: str, checkout: Path) -> subprocess.CompletedProcess[str]:
+    """A line of the README in a checkout without a GPU; RECEIPT is that of the bridge."""
+    for shown, instead in ON_A_CPU.items():
+        line = line.replace(shown, instead)
+    if "RECEIPT" in line:
+        receipt = min((checkout / "receipts" / "runs").glob("*.json"))
+        line = line.replace("RECEIPT", receipt.relative_to(checkout).as_posix())
+    _, *words = shlex.split(line)
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pp3.harness.cli", *words],
+        cwd=checkout,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+PRINTED = {
+    "conform": r"propose.json: (\d+) of \1 passed on reference\nverify.json: (\d+) of \2 passed on reference\n",
+    "oracle": r"PASS: the NumPy reference of pp3-top32 .*\nreceipt .*\npage .*\ntook .* s\n",
+    "verify": r"( 1 ok .*\n.*\n)VERIFIED verdict=PASS sha256=[0-9a-f]{64} assurance=self-attested current=yes\n",
+    "report": r"page.html\n",
+}
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line not in LONG])
+def test_each_command_does_what_it_is_shown_for(line: str, checkout: Path) -> None:
+    """Typed as it stands, but for a GPU and the receipt's name; a new command needs what it prints, or a reason."""
+    done = typed(line, checkout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(PRINTED[line.split()[1]], done.stdout, re.DOTALL), done.stdout
+    if "--out" in line:
+        assert (checkout / line.split()[-1]).read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_what_is_left_out_is_still_shown() -> None:
+    """A reason for a command that is gone goes too."""
+    assert set(LONG) <= set(COMMANDS)
+    assert [shown for shown in ON_A_CPU if not any(shown in line for line in COMMANDS)] == []
+
+
+def test_make_evidence_writes_the_table_that_pp3_evidence_prints(tmp_path: Path) -> None:
+    """On a copy of the README, with the rule's own command."""
+    assert "make evidence" in INLINE
+    rule = subprocess.run(["make", "-n", "evidence"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = rule.splitlines()[-1]
+    assert command == ".venv/bin/pp3 evidence --write README.md"
+    shutil.copy(ROOT / "README.md", tmp_path)
+    printed = typed("pp3 evidence", ROOT)
+    written = typed(f"pp3 evidence --write {tmp_path / 'README.md'}", ROOT)
+    assert (printed.returncode, written.returncode) == (0, 0), printed.stderr + written.stderr
+    head, rest = README.split(table.BEGIN)
+    tail = rest.split(table.END)[1]
+    text = f"{head}{table.BEGIN}\n{printed.stdout.rstrip()}\n{table.END}{tail}"
+    assert (tmp_path / "README.md").read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("line", [line for line in [*COMMANDS, *INLINE] if line.startswith("pp3 ")])
 def test_each_pp3_command_has_the_options_it_is_shown_with(line: str) -> None:
-    """A renamed command or option breaks the README."""
+    """Those too that take too long to run here."""
     _, name, *rest = line.split()
     command = commands.commands[name]
     options = {option for parameter in command.params for option in parameter.opts}
@@ -60,7 +145,7 @@ def test_each_pp3_command_has_the_options_it_is_shown_with(line: str) -> None:
     assert used <= options, f"{line}: {used - options}"
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
+@pytest.mark.parametrize("line", [line for line in [*COMMANDS, *INLINE] if line.startswith("make ")])
 def test_each_make_target_exists(line: str) -> None:
     """A renamed target breaks the README."""
     done = subprocess.run(["make", "-n", *line.split()[1:]], cwd=ROOT, capture_output=True, text=True, check=False)

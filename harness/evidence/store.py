@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pp3.harness.canonical import LARGEST
+from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.harness.paths import find_checkout
 
@@ -40,11 +41,16 @@ def open_store(out: Path | None) -> Store:
     return Store(receipts=out, reports=out, home=home)
 
 
+def check_counter(wanted: int | None) -> None:
+    """CampaignError for a counter that no receipt can hold."""
+    if wanted is not None and not 0 <= wanted <= LARGEST:
+        raise CampaignError(f"--counter {echo(wanted)}: it must be from 0 to {LARGEST}")
+
+
 def claim_counter(store: Store, wanted: int | None) -> tuple[int, str]:
     """Spend a counter and leave a mark of the start; the counter, and whether it was the next one or given."""
+    check_counter(wanted)
     if wanted is not None:
-        if not 0 <= wanted <= LARGEST:
-            raise CampaignError(f"--counter {wanted}: it must be from 0 to {LARGEST}")
         _mark(store, wanted)
         return wanted, "given"
     counter = highest(store) + 1

@@ -3,10 +3,14 @@
 Current means that every source the receipt binds has the same digest here. Nothing is stored: the state is computed.
 """
 
+import errno
+import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pp3.harness.errors import CampaignError, PP3Error
+from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.paths import find_checkout
@@ -36,7 +40,7 @@ def rows() -> list[Row]:
     """Every receipt under receipts/evidence, oldest first within its kind. PP3Error outside a checkout."""
     root = find_checkout()
     if root is None:
-        raise PP3Error("no checkout holds this pp3: the evidence table is a checkout's")
+        raise PP3Error("no checkout holds this pp3, and the evidence is a checkout's: run it from one", Exit.USAGE)
     found = []
     for path in sorted((root / "receipts" / "evidence").glob("*/*.json")):
         _, statement = read(path)
@@ -69,14 +73,37 @@ def render(table: list[Row]) -> str:
 
 
 def replace_in(path: Path, table: list[Row]) -> str:
-    """Rewrite the table between its marks in a file; says what was done."""
+    """Rewrite the table between its marks in a file, whole or not at all; says what was done.
+
+    CampaignError for a file that cannot be read or has no marks, PP3Error (74) for one that cannot be written.
+    """
     try:
         text = path.read_text("utf-8")
     except OSError as error:
         raise CampaignError(f"{path}: {error.strerror}; give the README") from None
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise CampaignError(f"{path}: needs the marks {BEGIN} and {END} once each")
+    except UnicodeDecodeError as error:
+        raise CampaignError(f"{path}: not UTF-8 at byte {error.start}; give the README") from None
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
+        raise CampaignError(f"{path}: needs the marks {BEGIN} and {END} once each, in this order; give the README")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
-    path.write_text(f"{head}{BEGIN}\n{render(table)}\n{END}{tail}", "utf-8")
+    try:
+        _replace(path.resolve(), f"{head}{BEGIN}\n{render(table)}\n{END}{tail}")
+    except OSError as error:
+        raise PP3Error(f"{path}: {error.strerror}; it is as it was", Exit.IO) from None
     return f"{path}: {len(table)} receipts"
+
+
+def _replace(path: Path, text: str) -> None:
+    """The new text in a file's place; OSError leaves the old."""
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
