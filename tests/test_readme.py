@@ -37,12 +37,12 @@ def test_the_evidence_table_is_the_computed_one() -> None:
     between = README.split(table.BEGIN)[1].split(table.END)[0].strip()
     assert between == table.render(rows), "run make evidence"
     for row in rows:
-        if row.state != "current":
+        if row.stale:
             warnings.warn(f"{row.receipt} is {row.state}", table.StaleEvidence, stacklevel=1)
 
 
 def test_committed_evidence_verifies() -> None:
-    """Every committed receipt is authentic, and has its page."""
+    """Every committed receipt has its page and is authentic; one of other sources may say that its own verify it."""
     for row in table.rows():
         done = subprocess.run(
             [
@@ -59,7 +59,8 @@ def test_committed_evidence_verifies() -> None:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stdout
+        other = row.state != "current" and "made by other sources" in done.stdout
+        assert done.returncode == 0 or other, done.stdout
         assert row.page, f"{row.receipt} has no page in reports/evidence"
 
 

@@ -18,6 +18,7 @@ ROOTS = {
     "qualify": ("pp3.harness.run", "pp3.harness.verdict"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
+    "trial": ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors"),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
@@ -84,9 +85,15 @@ def _file_of(module: str, tree: Path) -> Path | None:
 
 
 def _imports(path: Path) -> list[str]:
-    """pp3 modules that a file imports; `from pp3.x import y` names both pp3.x and pp3.x.y."""
+    """pp3 modules that a file imports, for more than its types; `from pp3.x import y` names both pp3.x and pp3.x.y."""
     modules = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    pending: list[ast.AST] = [ast.parse(path.read_bytes())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            pending += node.orelse
+            continue
+        pending += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

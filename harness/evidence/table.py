@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
@@ -33,7 +33,12 @@ class Row:
     started: str
     judged: str
     verdict: str
-    state: str  # current, or stale and how many files differ
+    state: str  # current; stale, and how many files differ; superseded, if a later one of its kind and sampler stands
+
+    @property
+    def stale(self) -> bool:
+        """Whether it no longer speaks of this tree, and nothing else does in its place."""
+        return self.state.startswith("stale")
 
 
 def rows() -> list[Row]:
@@ -59,6 +64,12 @@ def rows() -> list[Row]:
                 state=f"stale: {stale} sources differ" if stale else "current",
             )
         )
+    later: dict[tuple[str, str], Row] = {}
+    for row in reversed(found):
+        if row.stale and (row.kind, row.judged) in later:
+            found[found.index(row)] = replace(row, state="superseded by the next")
+        else:
+            later[row.kind, row.judged] = row
     return found
 
 
