@@ -9,9 +9,11 @@ its law allows; a count vector has one entry an atom and a last one for every ou
     full-target  tokens emitted for an invalidated draft
     bonus        tokens emitted when all drafts are kept
     length       number of drafts kept
+    joint        number and values of all tokens of a round, as one outcome (of small targets, by request)
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -19,6 +21,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from pp3.harness.joint import joint_law
 from pp3.harness.oracle import Law
 from pp3.targets import invalidated
 
@@ -32,6 +35,7 @@ class Event(StrEnum):
     FULL_TARGET = "full-target"
     BONUS = "bonus"
     LENGTH = "length"
+    JOINT = "joint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,17 +45,17 @@ class Cell:
     event: Event
     target: str
     depth: int
-    position: int  # -1 for a length
-    context: int  # -1 for a length
-    pattern: str  # "" except for a length
-    atoms: npt.NDArray[np.int64]  # ascending tokens, or lengths
+    position: int  # -1 for a length or a joint outcome
+    context: int  # likewise
+    pattern: str  # of a length or a joint outcome; else the name of its context, where it has one
+    atoms: npt.NDArray[np.int64]  # ascending tokens, lengths or codes
     shares: tuple[int, ...]  # integers in proportion to the law
     rate: Fraction  # events a request, by the law
 
     @property
     def id(self) -> str:
         """Name within a campaign, less the batch size."""
-        where = self.pattern if self.event is Event.LENGTH else f"position-{self.position}/context-{self.context}"
+        where = self.pattern or f"position-{self.position}/context-{self.context}"
         return f"{self.target}/depth-{self.depth}/{self.event.value}/{where}"
 
     def probabilities(self) -> npt.NDArray[np.float64]:
@@ -60,42 +64,65 @@ class Cell:
         return np.array([share / total for share in self.shares])
 
 
-def enumerate_cells(law: Law, depth: int) -> list[Cell]:
-    """Every cell of one target and depth that its law can reach, in a fixed order."""
+# What our own campaigns count; joint cells are for small targets.
+CAMPAIGN = frozenset(Event) - {Event.JOINT}
+
+
+def enumerate_cells(law: Law, depth: int, events: Collection[Event] = CAMPAIGN) -> list[Cell]:
+    """Every cell of one target and depth that its law can reach, of the wanted events, in a fixed order."""
     target = law.target
-    cells = []
-    for (j, context), rate in law.drafted(depth).items():
-        cells.append(_tokens(law, Event.PROPOSAL, depth, j, context, law.tickets, rate))
+    cells: list[Cell] = []
+    if Event.PROPOSAL in events:
+        for (j, context), rate in law.drafted(depth).items():
+            cells.append(_tokens(law, Event.PROPOSAL, depth, j, context, law.tickets, rate))
     share = Fraction(1, len(target.patterns))
+    if Event.TOKEN in events:
+        cells += _emitted(law, depth, share)
+    for pattern in target.patterns:
+        if Event.LENGTH in events:
+            lengths = law.lengths(depth, pattern)
+            cells.append(_whole(law, Event.LENGTH, depth, pattern, dict(enumerate(lengths)), share))
+        if Event.JOINT in events:
+            cells.append(_whole(law, Event.JOINT, depth, pattern, joint_law(law, depth, pattern), share))
+    return cells
+
+
+def _emitted(law: Law, depth: int, share: Fraction) -> list[Cell]:
+    """Cells of emitted tokens, by what they were emitted for."""
+    target = law.target
     reached: dict[tuple[Event, int, int], Fraction] = {}
     for pattern in target.patterns:
         void = (*invalidated(pattern, depth), False)
         for (j, context), rate in law.reached(depth, pattern).items():
-            event = Event.BONUS if j == depth else Event.FULL_TARGET if void[j] else Event.TOKEN
+            event = Event.FULL_TARGET if void[j] else Event.BONUS if j == depth > 0 else Event.TOKEN
             reached[event, j, context] = reached.get((event, j, context), Fraction(0)) + rate * share
+    cells = []
     for (event, j, context), rate in sorted(reached.items()):
-        cells.append(_tokens(law, event, depth, j, context, target.weights, rate))
-        rejected = law.rejected(j, context) if event is Event.TOKEN else Fraction(0)
+        weights = target.void_weights() if event is Event.FULL_TARGET else target.weights
+        cells.append(_tokens(law, event, depth, j, context, weights, rate))
+        rejected = law.rejected(j, context) if event is Event.TOKEN and j < depth else Fraction(0)
         if rejected:
             cells.append(_tokens(law, Event.RESIDUAL, depth, j, context, law.residual, rate * rejected))
-    for pattern in target.patterns:
-        lengths = law.lengths(depth, pattern)
-        possible = [n for n, p in enumerate(lengths) if p]
-        scale = math.lcm(*(lengths[n].denominator for n in possible))
-        cells.append(
-            Cell(
-                event=Event.LENGTH,
-                target=target.name,
-                depth=depth,
-                position=-1,
-                context=-1,
-                pattern=pattern,
-                atoms=np.array(possible, np.int64),
-                shares=tuple(int(lengths[n] * scale) for n in possible),
-                rate=share,
-            )
-        )
     return cells
+
+
+def _whole(
+    law: Law, event: Event, depth: int, pattern: str, probabilities: dict[int, Fraction], share: Fraction
+) -> Cell:
+    """A cell that every request of a pattern falls into once."""
+    possible = [outcome for outcome, p in sorted(probabilities.items()) if p]
+    scale = math.lcm(*(probabilities[outcome].denominator for outcome in possible))
+    return Cell(
+        event=event,
+        target=law.target.name,
+        depth=depth,
+        position=-1,
+        context=-1,
+        pattern=pattern,
+        atoms=np.array(possible, np.int64),
+        shares=tuple(int(probabilities[outcome] * scale) for outcome in possible),
+        rate=share,
+    )
 
 
 def _tokens(
@@ -103,13 +130,14 @@ def _tokens(
 ) -> Cell:
     row = weights[law.row(position, context)]
     atoms = np.flatnonzero(row)
+    labels = law.target.labels
     return Cell(
         event=event,
         target=law.target.name,
         depth=depth,
         position=position,
         context=context,
-        pattern="",
+        pattern=labels[context] if labels else "",
         atoms=atoms,
         shares=tuple(row[atoms].tolist()),
         rate=rate,

@@ -85,25 +85,49 @@ def pool(cell: Cell, requests: int, least: int) -> Pooled | None:
     return Pooled(cell=cell, groups=groups, probabilities=np.array(merged), events=events)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """Cells that the same requests fall into."""
+
+    cells: list[Cell]
+    depth: int
+    requests: int
+
+
+def groups(campaign: Campaign) -> list[Group]:
+    """Every target and depth of a campaign."""
+    return [
+        Group(
+            cells=enumerate_cells(Law(target), depth),
+            depth=depth,
+            requests=sum(campaign.requests_of(depth, size) for size in campaign.spec.batch_sizes),
+        )
+        for target in campaign.targets
+        for depth in campaign.spec.depths
+    ]
+
+
 def design(campaign: Campaign) -> list[Check]:
-    """Every check of a campaign, with its share of the family alpha: equal parts over the checks that can decide."""
+    """Every check of a campaign."""
+    return checks(groups(campaign), campaign.spec.alpha, campaign.spec.pool)
+
+
+def checks(found: list[Group], alpha: float, least: int) -> list[Check]:
+    """Every check of some groups, with its share of the family alpha: equal parts over the checks that can decide."""
     drafts = []
-    for target in campaign.targets:
-        law = Law(target)
-        for depth in campaign.spec.depths:
-            requests = sum(campaign.requests_of(depth, size) for size in campaign.spec.batch_sizes)
-            by_check: dict[str, list[Cell]] = {}
-            for cell in enumerate_cells(law, depth):
-                by_check.setdefault(_check_id(cell), []).append(cell)
-            for name, cells in by_check.items():
-                drafts.append((name, cells, [pool(cell, requests, campaign.spec.pool) for cell in cells], depth))
+    for group in found:
+        by_check: dict[str, list[Cell]] = {}
+        for cell in group.cells:
+            by_check.setdefault(_check_id(cell), []).append(cell)
+        for name, cells in by_check.items():
+            drafts.append((name, cells, [pool(cell, group.requests, least) for cell in cells], group.depth))
     able = sum(any(pools) for _, _, pools, _ in drafts)
-    checks = []
+    designed = []
     for name, cells, pools, depth in drafts:
         kept = tuple(pooled for pooled in pools if pooled)
         certain = all(len(cell.atoms) == 1 for cell in cells)
         first = cells[0]
-        checks.append(
+        designed.append(
             Check(
                 id=name,
                 event=first.event,
@@ -111,16 +135,18 @@ def design(campaign: Campaign) -> list[Check]:
                 depth=depth,
                 cells=kept,
                 counted=tuple(cell.id for cell in cells),
-                alpha=campaign.spec.alpha / max(able, 1) if kept else 0.0,
+                alpha=alpha / max(able, 1) if kept else 0.0,
                 reason="" if kept else CERTAIN if certain else TOO_FEW,
                 required=not certain and (first.position <= 0 or first.event is Event.BONUS),
             )
         )
-    return checks
+    return designed
 
 
 def _check_id(cell: Cell) -> str:
-    where = "" if cell.event in (Event.LENGTH, Event.BONUS) else f"/position-{cell.position}"
+    if cell.depth == 0:
+        return cell.id
+    where = "" if cell.event in (Event.LENGTH, Event.JOINT, Event.BONUS) else f"/position-{cell.position}"
     return f"{cell.target}/depth-{cell.depth}/{cell.event.value}{where}"
 
 

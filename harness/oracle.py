@@ -1,48 +1,99 @@
 """The exact law of a round, in integers: what each event's probability is, from the target and the tickets alone.
 
 One position: accept draft x with min(1, P/Q), emit a rejected one from (P - Q)+, a -1 and the bonus from P, so that the
-emitted law is P (Leviathan et al. 2023, appendix A.1). P and Q are integers over 2^24. Contexts chain by the token
-just emitted; a forward recursion over (position, context) gives every probability with denominator 2^(24 k).
+emitted law is P (Leviathan et al. 2023, appendix A.1). P and Q are integers over one total, 2^24 for our own targets.
+Contexts chain by the token just emitted; a forward recursion over (position, context) gives every probability with
+denominator total^k.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pp3.kernels.reference import ONE, allocate
-from pp3.targets import Target, invalidated
+from pp3.targets import invalidated
 
 Weights = npt.NDArray[np.int64]
 Reach = dict[tuple[int, int], Fraction]
+
+
+class Judged(Protocol):
+    """What a law is read from: a target, with the proposal that drafts for it."""
+
+    @property
+    def name(self) -> str:
+        """Name within a campaign."""
+
+    @property
+    def weights(self) -> Weights:
+        """Target law of each row, [rows, vocab] over `total`."""
+
+    @property
+    def total(self) -> int:
+        """What every row sums to, at most 2^52."""
+
+    @property
+    def row_of(self) -> npt.NDArray[np.int64]:
+        """Row that judges a position in a context, [positions, contexts]."""
+
+    @property
+    def context_of(self) -> npt.NDArray[np.int64]:
+        """Context that a token leads to, [vocab]."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Which drafts are invalidated, dealt to requests in turn."""
+
+    @property
+    def starts(self) -> int:
+        """In how many contexts requests start, dealt in turn."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the starting contexts, or none."""
+
+    @property
+    def lump(self) -> Weights | None:
+        """Token that a token emitted first is counted as, [contexts, vocab]; None where each counts as itself."""
+
+    def proposal_weights(self) -> Weights:
+        """Proposal law of each row, [rows, vocab] over `total`."""
+
+    def kept_weights(self) -> Weights:
+        """Mass of each token drafted and kept, [rows, vocab] over `total`."""
+
+    def void_weights(self) -> Weights:
+        """Law of the token emitted for an invalidated draft, [rows, vocab], each row over its own sum."""
+
+    @property
+    def block(self) -> bool:
+        """Whether drafts are verified as a block (Sun et al. 2024), so that only joint laws are known."""
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
     """The laws of one target. Each row is int64 [vocab] over its own total."""
 
-    target: Target
+    target: Judged
 
     @cached_property
     def tickets(self) -> Weights:
-        """Proposal law of each row, [rows, vocab] over 2^24."""
-        supports = allocate(self.target.draft_logits)
-        dense = np.zeros_like(self.target.weights)
-        np.put_along_axis(dense, supports.ids.astype(np.int64), supports.tickets.astype(np.int64), axis=1)
-        return dense
+        """Proposal law of each row, [rows, vocab]."""
+        return self.target.proposal_weights()
 
     @cached_property
     def residual(self) -> Weights:
-        """(P - Q)+ of each row, [rows, vocab]; its total is the rejected mass over 2^24."""
-        rejected: Weights = np.maximum(self.target.weights - self.tickets, 0)
+        """The replaced tokens of each row, [rows, vocab], (P - Q)+ under standard rejection; its sum is their mass."""
+        rejected: Weights = self.target.weights - self.kept
         return rejected
 
     @cached_property
     def kept(self) -> Weights:
-        """min(P, Q) of each row, [rows, vocab]; its total is the accepted mass over 2^24."""
-        return np.minimum(self.target.weights, self.tickets)
+        """The kept drafts of each row, [rows, vocab], min(P, Q) under standard rejection; its sum is their mass."""
+        return self.target.kept_weights()
 
     def row(self, position: int, context: int) -> int:
         """The row that judges a position in a context."""
@@ -66,16 +117,16 @@ class Law:
 
     def rejected(self, position: int, context: int) -> Fraction:
         """Probability that a draft at this position and context is rejected."""
-        return Fraction(int(self.residual[self.row(position, context)].sum()), ONE)
+        return Fraction(int(self.residual[self.row(position, context)].sum()), self.target.total)
 
     def _chain(self, flow: Weights, positions: int, stops: tuple[bool, ...]) -> Reach:
         """Mass that arrives at each (position, context) when `flow` carries it on and stops nothing lets through."""
-        contexts = self.target.contexts
-        state = [1] + [0] * (contexts - 1)
+        contexts, total, starts = self.target.row_of.shape[1], self.target.total, self.target.starts
+        state = [1] * starts + [0] * (contexts - starts)
         reach: Reach = {}
         for position in range(positions):
             arriving = {context: mass for context, mass in enumerate(state) if mass}
-            reach |= {(position, c): Fraction(mass, ONE**position) for c, mass in arriving.items()}
+            reach |= {(position, c): Fraction(mass, starts * total**position) for c, mass in arriving.items()}
             state = [0] * contexts
             if stops[position] if position < len(stops) else False:
                 break

@@ -6,7 +6,7 @@ All three must agree. Nothing is random, so what counts is which inputs are met:
 tokens without mass, the sampler's own, and -1, dealt by a hash of the seed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ def run(sampler: Sampler, target: Target, depth: int, seed: Seed, first_request:
     )
     mixed = _host(sampler.run(batch))
     point = batch.take(greedy, ALONE_ROWS)
-    alone = _host(sampler.run(_without_carrier(point)))
+    alone = _host(sampler.run(replace(point, carrier=False)))
     tally = PairTally(pairs=len(greedy))
     tokens, lengths = mixed[0][greedy], mixed[1][greedy]
     differ = np.zeros(len(greedy), np.bool_)
@@ -114,19 +114,6 @@ def _deal(
         alive = alive & (drafts == argmax)
         context = target.context_of[np.maximum(drafts, 0)]
     return given, tokens, lengths
-
-
-def _without_carrier(batch: Batch) -> Batch:
-    return Batch(
-        target=batch.target,
-        depth=batch.depth,
-        seed=batch.seed,
-        requests=batch.requests,
-        sampled=batch.sampled,
-        given=batch.given,
-        rows_per_launch=batch.rows_per_launch,
-        carrier=False,
-    )
 
 
 def _host(emission: Emission) -> tuple[Array, Array]:

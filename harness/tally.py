@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.cells import Cell, Event
+from pp3.harness.joint import size
+from pp3.harness.oracle import Judged
 from pp3.harness.samplers.contract import INVALIDATED, Batch, Emission
 from pp3.kernels.reference import OK
-from pp3.targets import Target
 
 BREACHES = ("failed", "illegal-token", "illegal-length", "draft-not-echoed", "unreachable")
 
@@ -20,16 +21,19 @@ BREACHES = ("failed", "illegal-token", "illegal-length", "draft-not-echoed", "un
 class Tally:
     """Counts of one target and depth."""
 
-    def __init__(self, target: Target, depth: int, cells: list[Cell]) -> None:
+    def __init__(self, target: Judged, depth: int, cells: list[Cell]) -> None:
         self.target, self.depth, self.cells = target, depth, cells
-        self.width = target.vocab
-        shape = (len(Event), depth + 1, target.contexts)
+        self.vocab = len(target.context_of)
+        joint = any(cell.event is Event.JOINT for cell in cells)
+        self.width = max(self.vocab, depth + 1, size(self.vocab, depth) if joint else 0)
+        shape = (len(Event), depth + 1, target.row_of.shape[1])
         self.index = np.full(shape, -1, np.int64)
-        self.length_index = np.full(len(target.patterns), -1, np.int64)
+        self.whole = {event: np.full(len(target.patterns), -1, np.int64) for event in (Event.LENGTH, Event.JOINT)}
+        self.events = {cell.event for cell in cells}
         kinds = list(Event)
         for number, cell in enumerate(cells):
-            if cell.event is Event.LENGTH:
-                self.length_index[target.patterns.index(cell.pattern)] = number
+            if cell.event in self.whole:
+                self.whole[cell.event][target.patterns.index(cell.pattern)] = number
             else:
                 self.index[kinds.index(cell.event), cell.position, cell.context] = number
         self.counts = np.zeros(len(cells) * self.width, np.int64)
@@ -48,7 +52,7 @@ class Tally:
 
     def _add(self, xp: Any, batch: Batch, emission: Emission, put: Any) -> None:
         """The same few operations in NumPy and torch; `xp` is either."""
-        depth, vocab = self.depth, self.width
+        depth, vocab = self.depth, self.vocab
         tokens, proposed, drafts = emission.tokens, emission.proposed, emission.drafts
         good = emission.status == OK
         legal_length = (emission.num_sampled >= 1) & (emission.num_sampled <= depth + 1)
@@ -57,47 +61,64 @@ class Tally:
         index, context_of = put(self.index), put(self.target.context_of)
         void = put(batch.given == INVALIDATED)
         kinds = {event: number for number, event in enumerate(Event)}
-        start = xp.zeros_like(kept)
-        illegal = echo = unreachable = 0
+        start = put(start_of(self.target, batch.requests))
+        whole = counted
+        illegal = echo = 0  # sums stay on the device: each look at one would wait for it
         for j in range(depth + 1):
-            before = drafts[:, j - 1] if j else start
-            context = context_of[xp.where((before > 0) & (before < vocab), before, 0)] if j else start
+            context = self._context(xp, context_of, drafts, j, start)
             token = tokens[:, j]
             reached = kept >= j
             inside = (token >= 0) & (token < vocab)
-            illegal += int((reached & ~inside).sum())
+            illegal = illegal + (reached & ~inside).sum()
+            whole = whole & (inside | ~reached)
             counts = reached & inside
-            if j == depth:
-                unreachable += self._count(counts, index[kinds[Event.BONUS], j][context], token)
-                continue
-            echo += int(((kept > j) & (token != drafts[:, j])).sum())
-            unreachable += self._count(counts & ~void[:, j], index[kinds[Event.TOKEN], j][context], token)
-            unreachable += self._count(counts & void[:, j], index[kinds[Event.FULL_TARGET], j][context], token)
-            replaced = counts & (kept == j) & ~void[:, j]
-            unreachable += self._count(replaced, index[kinds[Event.RESIDUAL], j][context], token)
-            drawn = proposed[:, j - 1] if j else start
-            context = context_of[xp.where((drawn > 0) & (drawn < vocab), drawn, 0)] if j else start
-            inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
-            judged = (drafts[:, j] >= INVALIDATED) & (drafts[:, j] < vocab)
-            illegal += int((good & ~(inside & judged)).sum())
-            unreachable += self._count(good & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
+            if j < depth:
+                echo = echo + ((kept > j) & (token != drafts[:, j])).sum()
+                judged = (drafts[:, j] >= INVALIDATED) & (drafts[:, j] < vocab)
+                illegal = illegal + (good & ~judged).sum()
+            if self.target.lump is not None and j == 0:
+                token = put(self.target.lump)[start, xp.where(inside, token, 0)]
+            if Event.TOKEN in self.events:
+                live = ~void[:, j] if j < depth else xp.ones_like(counted)
+                event = Event.BONUS if j == depth > 0 else Event.TOKEN
+                self._count(xp, counts & live, index[kinds[event], j][context], token)
+                self._count(xp, counts & ~live, index[kinds[Event.FULL_TARGET], j][context], token)
+                replaced = counts & live & (kept == j) & (j < depth)
+                self._count(xp, replaced, index[kinds[Event.RESIDUAL], j][context], token)
+            if j < depth and Event.PROPOSAL in self.events:
+                context = self._context(xp, context_of, proposed, j, start)
+                inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
+                illegal = illegal + (good & ~inside).sum()
+                self._count(xp, good & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
         pattern = put(pattern_of(self.target, batch.requests))
-        unreachable += self._count(counted, put(self.length_index)[pattern], xp.where(counted, kept, 0))
-        counts = xp.bincount(xp.concatenate(self._pending), minlength=len(self.counts))
-        self.counts += counts if isinstance(counts, np.ndarray) else counts.cpu().numpy()
+        if Event.LENGTH in self.events:
+            cell = put(self.whole[Event.LENGTH])[pattern]
+            self._count(xp, counted, cell, xp.where(counted, kept, 0))
+        if Event.JOINT in self.events:
+            cell, code = put(self.whole[Event.JOINT])[pattern], start * 0
+            for j in range(depth + 1):
+                code = xp.where(whole & (kept >= j), (code * vocab) + tokens[:, j] + 1, code)
+            self._count(xp, whole, cell, code - 1)
+        counts = xp.bincount(xp.concatenate(self._pending), minlength=len(self.counts) + 2)
+        counts = counts if isinstance(counts, np.ndarray) else counts.cpu().numpy()
+        self.counts += counts[:-2]
         self._pending.clear()
-        found = ((~good).sum(), (good & ~legal_length).sum(), echo)
-        for name, value in zip(("failed", "illegal-length", "draft-not-echoed"), found, strict=True):
+        found = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo, counts[-2])
+        for name, value in zip(BREACHES, found, strict=True):
             self.breaches[name] += int(value)
-        self.breaches["illegal-token"] += illegal
-        self.breaches["unreachable"] += unreachable
 
-    def _count(self, which: Any, cell: Any, outcome: Any) -> int:
-        """Note the outcomes of the chosen requests under their cells; how many had no cell."""
-        cell, outcome = cell[which], outcome[which]
-        known = cell >= 0
-        self._pending.append(cell[known] * self.width + outcome[known])
-        return int((~known).sum())
+    def _context(self, xp: Any, context_of: Any, before: Any, j: int, start: Any) -> Any:
+        """Context of position j: the class of the token before it."""
+        if not j:
+            return start
+        token = before[:, j - 1]
+        return context_of[xp.where((token > 0) & (token < self.vocab), token, 0)]
+
+    def _count(self, xp: Any, which: Any, cell: Any, outcome: Any) -> None:
+        """Note the chosen requests' outcomes under their cells; one without a cell goes to the last bin but one."""
+        nowhere = len(self.counts)
+        code = xp.where(cell >= 0, cell * self.width + outcome, nowhere)
+        self._pending.append(xp.where(which, code, nowhere + 1))
 
     def histograms(self) -> list[list[int]]:
         """Each cell's counts: one an atom, then one for everything its law forbids."""
@@ -119,6 +140,11 @@ class Tally:
         return seen
 
 
-def pattern_of(target: Target, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def pattern_of(target: Judged, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Which of the target's patterns each request number [n] has: they are dealt in turn."""
     return requests % len(target.patterns)
+
+
+def start_of(target: Judged, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """In which context each request number [n] starts: dealt in turn, one round of patterns after another."""
+    return requests // len(target.patterns) % target.starts

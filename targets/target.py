@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pp3.kernels.reference import allocate
+
 ONE = 1 << 24
 POSITIONS = 6  # five drafts and the bonus
 PATTERNS = ("none", "first", "middle", "last", "every")
@@ -54,6 +56,12 @@ class Target:
         if unknown or not self.patterns:
             raise ValueError(f"target {self.name}: pattern {unknown} is unknown; choose from {', '.join(PATTERNS)}")
 
+    total = ONE  # what every row sums to
+    starts = 1  # every request starts in context 0
+    block = False  # drafts are verified one by one
+    labels = ()
+    lump = None
+
     @property
     def vocab(self) -> int:
         """Number of tokens."""
@@ -63,6 +71,21 @@ class Target:
     def contexts(self) -> int:
         """Number of classes of previous token."""
         return int(self.row_of.shape[1])
+
+    def proposal_weights(self) -> npt.NDArray[np.int64]:
+        """The tickets that our proposal gives each row, [rows, vocab] over 2^24."""
+        supports = allocate(self.draft_logits)
+        dense = np.zeros_like(self.weights)
+        np.put_along_axis(dense, supports.ids.astype(np.int64), supports.tickets.astype(np.int64), axis=1)
+        return dense
+
+    def kept_weights(self) -> npt.NDArray[np.int64]:
+        """Standard rejection: min(P, Q), [rows, vocab] over 2^24."""
+        return np.minimum(self.weights, self.proposal_weights())
+
+    def void_weights(self) -> npt.NDArray[np.int64]:
+        """An invalidated draft draws from the full target."""
+        return self.weights
 
     def digest(self) -> str:
         """SHA-256 over everything that defines the law and the drafts; the reason and the name are labels."""
