@@ -15,6 +15,7 @@ from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
 
 VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID"])
 PATH = click.Path(path_type=Path)
+OURS = "pp3-top32"
 OUT = "New or empty folder for receipt and page. Default: the checkout's runs folders."
 
 
@@ -26,17 +27,83 @@ def commands() -> None:
 
 @commands.command()
 @click.option("--campaign", type=PATH, help="Campaign file (TOML). Default: the customer's five targets.")
+@click.option("--sampler", help=f"Name, module:object or file.py:object. Default: the campaign's, or {OURS}.")
+@click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
+@click.option("--target", "targets", multiple=True, help="Of another sampler: only this target; may be repeated.")
+@click.option("--detect", type=float, help="Of another sampler: total variation of a first token's law to be seen.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def qualify(**options: Any) -> int:
+def qualify(
+    campaign: Path | None,
+    sampler: str | None,
+    image: Path | None,
+    targets: tuple[str, ...],
+    detect: float | None,
+    device: str,
+    requests: int | None,
+    counter: int | None,
+    out: Path | None,
+    require_gpu: bool,
+    as_json: bool,
+) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
-    from pp3.harness.qualify import run_command
+    from pp3.harness.trial import campaign_file
+
+    if sampler is None and campaign is not None:
+        sampler = campaign_file.sampler_of(campaign)
+    if sampler in (None, "", OURS):
+        for option, value in (("--image", image), ("--target", targets), ("--detect", detect)):
+            if value:
+                raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file")
+        from pp3.harness.qualify import run_command
+
+        return run_command(campaign, device, requests, counter, out, require_gpu, as_json)
+    from pp3.harness.trial.command import run_command as run_trial
+
+    spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect)
+    return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json)
+
+
+@commands.command()
+@click.option("--sampler", "names", multiple=True, help="Only this one; may be repeated. Default: all.")
+@click.option("--requests", type=int, help="Of each law. Default: 2,000,000 or more on a GPU, 20,000 on a CPU.")
+@click.option("--detect", type=float, help="Total variation that must be seen. Default: 0.005 on a GPU.")
+@click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--jobs", type=int, default=1, show_default=True, help="Samplers at once, each in its own process.")
+@click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
+@click.option("--out", type=PATH, help=OUT)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def survey(**options: Any) -> int:
+    """Try every sampler that can run here: a receipt each, and one page that says what became of them."""
+    from pp3.harness.trial.survey import run_command
 
     return run_command(**options)
+
+
+@commands.command()
+@click.argument("folder", type=PATH, default=Path())
+def init(folder: Path) -> int:
+    """Write a commented campaign and a sampler to start from; both run as they are."""
+    from pp3.harness.trial.start import write_starter
+
+    written = write_starter(folder)
+    for path in written:
+        click.echo(str(path))
+    click.echo(f"try them with  pp3 qualify --campaign {written[0]}")
+    return Exit.OK
+
+
+@commands.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+def samplers(as_json: bool) -> int:
+    """List the samplers that can be tried here, and why the rest cannot."""
+    from pp3.harness.trial.command import samplers_command
+
+    return samplers_command(as_json)
 
 
 @commands.command()
@@ -147,7 +214,15 @@ def report(receipt: Path, out: Path | None) -> int:
     digest = hashlib.sha256(content).hexdigest()
     if digest not in receipt.name:
         raise ReceiptError(f"{receipt}: its bytes hash to {digest}, not to its name; it was changed or renamed")
-    click.echo(str(write_page(content, statement, out or receipt.with_suffix(".html"))))
+    path = out or receipt.with_suffix(".html")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise CampaignError(f"{path}: {path.parent} is no folder; give another file with --out")
+    try:
+        written = write_page(content, statement, path)
+    except OSError as error:
+        error.filename = str(path)  # it is written under another name first
+        raise
+    click.echo(str(written))
     return Exit.OK
 
 
@@ -160,7 +235,7 @@ def evidence(write: Path | None, check: bool) -> int:
 
     rows = table.rows()
     click.echo(table.replace_in(write, rows) if write else table.render(rows))
-    return Exit.INCONCLUSIVE if check and any(row.state != "current" for row in rows) else Exit.OK
+    return Exit.INCONCLUSIVE if check and any(row.stale for row in rows) else Exit.OK
 
 
 def main(arguments: list[str] | None = None) -> None:

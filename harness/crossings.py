@@ -69,7 +69,7 @@ def cross(target: Target, ids: Table, tickets: Table, drawn: Drawn | None = None
 
 
 def rejudge(stored: dict[str, Any], target: Target) -> Crossings:
-    """The crossings of the integers in a receipt form. VerificationError at the first thing that recomputes to another."""
+    """The crossings of the integers in a receipt form. VerificationError at the first that recomputes to another."""
     drawn = None if stored["drawn"] is None else [dict(row) for row in stored["drawn"]]
     mine = cross(target, stored["ids"], stored["tickets"], drawn)
     _compare("survey", mine.plain(), stored)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Choice
 
 import pp3
 from pp3.harness import backends, canonical, cli, qualify
@@ -25,7 +26,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign
 from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError, VerificationError
-from pp3.harness.evidence import store
+from pp3.harness.evidence import store, table
 from pp3.harness.run import Measured, run
 from pp3.harness.seeds import Seed
 
@@ -327,6 +328,7 @@ def test_misuse_is_exit_2(
 
 NO_GPU = {
     "a GPU is asked for": ["qualify", "--device", "cuda"],
+    "a GPU is asked for the bridge": ["oracle", "--device", "cuda"],
     "a GPU is required": ["qualify", "--require-gpu"],
     "the known answers are to be compiled": ["conform", "--backend", "cuda", str(VECTORS / "verify.json")],
 }
@@ -346,8 +348,26 @@ def test_without_a_gpu_it_is_exit_69(arguments: list[str], tmp_path: Path) -> No
         check=False,
     )
     assert (done.returncode, done.stdout) == (Exit.UNAVAILABLE, "")
-    assert done.stderr.splitlines() == ["pp3: error: no CUDA GPU is visible: use --device cpu or --backend interpreter"]
+    assert done.stderr.splitlines() == [f"pp3: error: {backends.NO_GPU}"]
     assert not (tree / "receipts").exists()
+
+
+def test_without_a_gpu_a_command_is_told_an_option_that_it_has() -> None:
+    """--device cpu wherever a GPU can be asked for, but for conform."""
+    choices = {
+        (name, option): one.type.choices
+        for name, command in cli.commands.commands.items()
+        for one in command.params
+        if isinstance(one.type, Choice)
+        for option in one.opts
+    }
+    asking = {name for (name, _), values in choices.items() if "cuda" in values}
+    assert {"qualify", "oracle", "exhaustive", "conform"} <= asking
+    advice = re.fullmatch(r"no CUDA GPU is visible: use (\S+) (\S+), or with pp3 conform (\S+) (\S+)", backends.NO_GPU)
+    assert advice
+    option, value, other_option, other_value = advice.groups()
+    assert [name for name in asking - {"conform"} if value not in choices.get((name, option), ())] == []
+    assert other_value in choices["conform", other_option]
 
 
 @pytest.mark.parametrize(
@@ -446,7 +466,7 @@ def test_every_end_has_its_exit_code(
 ) -> None:
     """One table for all commands; only a bug shows a traceback."""
 
-    def ends(**options: object) -> int:
+    def ends(*given: object) -> int:
         raise error
 
     monkeypatch.setattr(qualify, "run_command", ends)
@@ -455,6 +475,134 @@ def test_every_end_has_its_exit_code(
     assert printed.out == ""
     assert said in printed.err
     assert ("Traceback" in printed.err) == (code == Exit.INTERNAL)
+
+
+TABLE = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
+UNFIT: dict[str, tuple[bytes | None, str]] = {
+    "none": (None, "No such file or directory; give the README"),
+    "no UTF-8": (b"\xff", "not UTF-8 at byte 0; give the README"),
+    "no marks": (b"text", "needs the marks"),
+    "a mark twice": (TABLE.encode() * 2, "once each"),
+    "marks the other way round": (f"{table.END}{table.BEGIN}".encode(), "in this order"),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), UNFIT.values(), ids=UNFIT)
+def test_a_file_that_holds_no_evidence_table_is_exit_2(
+    content: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and stays as it was."""
+    path = tmp_path / "README.md"
+    if content is not None:
+        path.write_bytes(content)
+    assert cli.run(["evidence", "--write", str(path)]) == Exit.USAGE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"pp3: error: {path}: ")
+    assert said in printed.err
+    assert (path.read_bytes() if path.exists() else None) == content
+
+
+def test_the_evidence_table_is_put_between_its_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By way of a link too, with the mode kept and no other file left."""
+    path, link = tmp_path / "README.md", tmp_path / "link.md"
+    path.write_text(TABLE)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    assert cli.run(["evidence", "--write", str(link)]) == Exit.OK
+    assert path.read_text() == f"before\n{table.BEGIN}\n{table.render(table.rows())}\n{table.END}\nafter\n"
+    assert (path.stat().st_mode & 0o777, link.is_symlink()) == (0o640, True)
+    assert sorted(tmp_path.iterdir()) == [path, link]
+
+
+def no_access(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file of another user, as root cannot have one."""
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    return "Permission denied"
+
+
+def full(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A disk that is full at the end."""
+
+    def replace(*paths: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.replace", replace)
+    return "No space left on device"
+
+
+@pytest.mark.parametrize("forbid", [no_access, full])
+def test_an_evidence_table_that_cannot_be_written_is_exit_74(
+    forbid: Callable[[pytest.MonkeyPatch], str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The file asked for is named, and whole."""
+    path = tmp_path / "README.md"
+    path.write_text(TABLE)
+    said = forbid(monkeypatch)
+    assert cli.run(["evidence", "--write", str(path)]) == Exit.IO
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"pp3: error: {path}: {said}; it is as it was\n")
+    assert path.read_text() == TABLE
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_a_checkout_there_is_no_evidence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2: an installed pp3 is no bug."""
+    monkeypatch.setattr(table, "find_checkout", lambda: None)
+    assert cli.run(["evidence"]) == Exit.USAGE
+    assert "run it from one" in capsys.readouterr().err
+
+
+def unwritable(folder: Path) -> tuple[Path, Exit, str]:
+    """A folder where root cannot write either (Linux)."""
+    return Path("/proc/page.html"), Exit.IO, "No such file or directory"
+
+
+def below_a_file(folder: Path) -> tuple[Path, Exit, str]:
+    """A path that can never be made."""
+    (folder / "file").touch()
+    return folder / "file" / "page.html", Exit.USAGE, f"{folder / 'file'} is no folder; give another file with --out"
+
+
+def taken(folder: Path) -> tuple[Path, Exit, str]:
+    """A page that is there."""
+    (folder / "page.html").touch()
+    return folder / "page.html", Exit.USAGE, "exists already; give another file with --out"
+
+
+@pytest.mark.parametrize("place", [unwritable, below_a_file, taken])
+def test_a_page_that_cannot_be_written_names_the_file_asked_for(
+    place: Callable[[Path], tuple[Path, Exit, str]],
+    real_receipt: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not the one it is written under first."""
+    path, code, said = place(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert cli.run(["report", str(real_receipt), "--out", str(path)]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"pp3: error: {path}")
+    assert said in printed.err
+    assert ".writing-" not in printed.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("counter", ["-1", str(2**53), "9" * 400], ids=["-1", "2^53", "400 digits"])
+def test_a_bad_counter_makes_no_folder(counter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused before anything is made."""
+    out = tmp_path / "out"
+    assert cli.run(["qualify", "--device", "cpu", "--counter", counter, "--out", str(out)]) == Exit.USAGE
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"pp3: error: --counter {counter[:16]}")
+    assert len(printed) < 120
+    assert not out.exists()
 
 
 def test_main_exits_with_the_code() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from pp3.harness import canonical
 from pp3.harness.bridge import bridge
-from pp3.harness.errors import VerificationError
 from pp3.harness.crossings import cross, rejudge
+from pp3.harness.errors import VerificationError
 from pp3.kernels.reference import ONE, allocate
 from pp3.targets import NAMES, Target, build
 from pp3.targets.policies import POLICIES, build_policy

@@ -25,11 +25,13 @@ def test_there_is_evidence_of_every_kind() -> None:
     assert {path.parent.name for path in COMMITTED} >= {"qualify", "oracle", "exhaustive"}
     for path in COMMITTED:
         _, statement = read(path)
-        assert statement["predicate"]["kind"] == path.parent.name
-        assert statement["predicate"]["kernels"]["identity"]["gpu"]
+        kind = statement["predicate"]["kind"]
+        assert kind in (path.parent.name, "trial")
+        if kind not in ("trial", "survey"):
+            assert statement["predicate"]["kernels"]["identity"]["gpu"]
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.name[:32])
 def test_a_committed_receipt_was_never_changed(path: Path) -> None:
     """One version of its blob in the whole history, at most."""
     if not (ROOT / ".git").exists():
@@ -41,7 +43,9 @@ def test_a_committed_receipt_was_never_changed(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in COMMITTED if path.parent.name != "qualify"], ids=lambda path: path.parent.name
+    "path",
+    [path for path in COMMITTED if path.parent.name in ("oracle", "exhaustive")],
+    ids=lambda path: path.name[:16],
 )
 def test_a_committed_page_is_what_its_receipt_renders_to(path: Path) -> None:
     """A corrected wording reaches the page too; campaigns have pictures, whose bytes follow matplotlib's version."""

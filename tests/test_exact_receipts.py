@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from pp3.harness import backends, canonical
-from pp3.harness import crossings
+from pp3.harness import backends, canonical, crossings
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import our_limits
 from pp3.harness.errors import ReceiptError

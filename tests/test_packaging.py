@@ -78,10 +78,10 @@ def test_a_package_of_files_has_files_alone(folder: str) -> None:
 
 
 def test_every_module_lies_in_a_package() -> None:
-    """A folder with modules and no __init__.py would be left out of the wheel."""
+    """A folder with modules and no __init__.py would be left out of the wheel; what `pp3 init` writes is data."""
     for top in LINKED:
         for module in (ROOT / top).rglob("*.py"):
-            assert (module.parent / "__init__.py").is_file(), module
+            assert (module.parent / "__init__.py").is_file() or module.parent.name == "starter", module
 
 
 def test_three_relative_links_join_the_folders() -> None:

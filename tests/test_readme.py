@@ -25,7 +25,10 @@ LONG = {  # not run here, and why
     "make test": "this suite",
     "make test-gpu": "needs a GPU",
     "pp3 qualify --require-gpu": "needs a GPU",
-    "pp3 exhaustive --device cpu": "three minutes; test_exact_suite.py runs the command on given integers",
+    "make image VERSION=0.33.0": "fetches a wheel; test_image_find.py and test_image_real.py hold it",
+    "pp3 qualify --sampler vllm-v2-0.33.0 --device cuda --detect 0.005": "needs a GPU and the image",
+    "pp3 survey --device cuda --jobs 4": "needs a GPU",
+    "pp3 exhaustive --device cpu": "two minutes; test_exact_suite.py runs the command on given integers",
     "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
 }
 ON_A_CPU = {"--backend cuda": "--backend reference"}  # what takes the place of a GPU here
@@ -101,6 +104,9 @@ PRINTED = {
     "oracle": r"PASS: the NumPy reference of pp3-top32 .*\nreceipt .*\npage .*\ntook .* s\n",
     "verify": r"( 1 ok .*\n.*\n)VERIFIED verdict=PASS sha256=[0-9a-f]{64} assurance=self-attested current=yes\n",
     "report": r"page.html\n",
+    "init": r"mine/campaign.toml\nmine/my_sampler.py\ntry them with .*\n",
+    "qualify": r"PASS: no evidence against my-sampler 0.1 on a CPU .*\n",
+    "samplers": r"(yes|no ) torch-multinomial .*\n",
 }
 
 

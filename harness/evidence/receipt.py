@@ -60,9 +60,9 @@ def build(
             "paired": measured.pairs,
             "plan": campaign.plan,
             "planSha256": plan_sha256(campaign),
-            "profile": who.kind.value,
+            "profile": str(who.kind),
             "reasons": judgement.reasons,
-            "run": {"finishedUtc": _utc(datetime.now(UTC)), "startedUtc": _utc(started)},
+            "run": {"finishedUtc": utc(datetime.now(UTC)), "startedUtc": utc(started)},
             "sampler": sampler_of(who, Backend(who.backend)),
             "seed": {"chosen": chosen, "counter": counter, "rule": RULE, "sha256": seed.value.hex()},
             "seedFamily": judgement.seed_family,
@@ -98,7 +98,7 @@ def build_exact(
             "nonClaims": list(NON_CLAIMS),
             "profile": "exact",
             "reasons": concluded.reasons,
-            "run": {"finishedUtc": _utc(datetime.now(UTC)), "startedUtc": _utc(started)},
+            "run": {"finishedUtc": utc(datetime.now(UTC)), "startedUtc": utc(started)},
             "sampler": sampler,
             "sentence": concluded.sentence,
             "tool": {"name": "pp3", "version": __version__},
@@ -165,5 +165,6 @@ def read(path: Path) -> tuple[bytes, dict[str, Any]]:
     return content, statement
 
 
-def _utc(moment: datetime) -> str:
+def utc(moment: datetime) -> str:
+    """A moment as receipts hold it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -167,6 +167,90 @@ class OracleShape(PredicateShape, frozen=True):
     policies: list[PolicyShape]
 
 
+class TrialSamplerShape(Strict, frozen=True):
+    """Who was tried: what it says of itself, and what the harness found it to be made of."""
+
+    name: str
+    version: str
+    module: str
+    device: dict[str, str]
+    files: list[tuple[str, Sha256]]
+    packages: dict[str, str]
+
+
+class TrialCellShape(Strict, frozen=True):
+    """One histogram: a count an atom, then one for all that its law forbids."""
+
+    id: str
+    counts: list[Count]
+
+
+class TrialStrayShape(Strict, frozen=True):
+    """An outcome that a cell's law forbids, and how often it was seen."""
+
+    cell: str
+    outcome: Count
+    count: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class TrialShape(Strict, frozen=True):
+    """A trial of any sampler."""
+
+    kind: Literal["trial"]
+    profile: str
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    environment: dict[str, Any]
+    sampler: TrialSamplerShape
+    plan: dict[str, Any]
+    plan_sha256: Sha256
+    seed: SeedShape
+    cells: list[TrialCellShape]
+    strays: list[TrialStrayShape]
+    breaches: dict[str, Count]
+    broken: dict[str, str]
+    tests: list[dict[str, Any]]
+    effects: dict[str, dict[str, str]]
+    resolution: str
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
+class SurveyRowShape(Strict, frozen=True):
+    """One sampler of a survey, as its own receipt says."""
+
+    about: str
+    name: str
+    profile: str
+    reasons: list[str]
+    receipt: str
+    requests: Count
+    resolution: str
+    sentence: str
+    verdict: str
+    version: str
+
+
+class SurveyShape(Strict, frozen=True):
+    """A survey of samplers."""
+
+    kind: Literal["survey"]
+    profile: Literal["survey"]
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    environment: dict[str, Any]
+    samplers: list[SurveyRowShape]
+    not_run: dict[str, str]
+    verdict: Literal["SURVEYED"]
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
 class EnvelopeShape(Strict, frozen=True):
     """The outer in-toto statement; its predicate has a shape by kind."""
 
@@ -180,6 +264,8 @@ SHAPES: dict[str, type[Strict]] = {
     "qualify": QualifyShape,
     "exhaustive": ExhaustiveShape,
     "oracle": OracleShape,
+    "trial": TrialShape,
+    "survey": SurveyShape,
 }
 
 

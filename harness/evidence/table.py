@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import provenance
@@ -42,25 +43,25 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Every receipt under receipts/evidence, oldest first within its kind. PP3Error outside a checkout."""
+    """Every receipt under receipts/evidence, a survey as one, oldest first by kind. PP3Error outside a checkout."""
     root = find_checkout()
     if root is None:
         raise PP3Error("no checkout holds this pp3, and the evidence is a checkout's: run it from one", Exit.USAGE)
     found = []
     for path in sorted((root / "receipts" / "evidence").glob("*/*.json")):
         _, statement = read(path)
-        predicate, subjects = statement["predicate"], statement["subject"]
-        stale = len(provenance.stale(predicate["kind"], subjects, root))
-        where = predicate["kernels"]["identity"].get("gpu", "no GPU")
+        if statement["predicate"]["kind"] == "trial" and path.parent.name == "survey":
+            continue  # one line for the whole survey
         page = root / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
+        stale = _stale(path, statement, root)
         found.append(
             Row(
                 kind=path.parent.name,
                 receipt=path.relative_to(root).as_posix(),
                 page=page.relative_to(root).as_posix() if page.is_file() else "",
-                started=predicate["run"]["startedUtc"],
-                judged=f"{predicate['sampler']['name']} {predicate['sampler']['version']}, {where}",
-                verdict=predicate["verdict"],
+                started=statement["predicate"]["run"]["startedUtc"],
+                judged=_judged(statement["predicate"]),
+                verdict=_verdict(statement["predicate"]),
                 state=f"stale: {stale} sources differ" if stale else "current",
             )
         )
@@ -71,6 +72,32 @@ def rows() -> list[Row]:
         else:
             later[row.kind, row.judged] = row
     return found
+
+
+def _stale(path: Path, statement: dict[str, Any], root: Path) -> int:
+    """Bound sources that differ in this tree; of a survey, those of its first trial that lies beside it."""
+    kind, subjects = statement["predicate"]["kind"], statement["subject"]
+    if kind != "survey":
+        return len(provenance.stale(kind, subjects, root))
+    trials = [path.parent / subject["name"] for subject in subjects]
+    return next((_stale(trial, read(trial)[1], root) for trial in trials if trial.is_file()), 0)
+
+
+def _judged(predicate: dict[str, Any]) -> str:
+    """Who was judged, and where."""
+    if predicate["kind"] == "survey":
+        return f"{len(predicate['samplers'])} samplers"
+    sampler = predicate["sampler"]
+    identity = sampler["device"] if predicate["kind"] == "trial" else predicate["kernels"]["identity"]
+    return f"{sampler['name']} {sampler['version']}, {identity.get('gpu', 'no GPU')}"
+
+
+def _verdict(predicate: dict[str, Any]) -> str:
+    """The verdict; of a survey, how many of each."""
+    if predicate["kind"] != "survey":
+        return str(predicate["verdict"])
+    verdicts = [row["verdict"] for row in predicate["samplers"]]
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in sorted(set(verdicts)))
 
 
 def render(table: list[Row]) -> str:

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness import canonical
+from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, VerificationError
-from pp3.harness.evidence import kernels, provenance
+from pp3.harness.evidence import kernels, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, stamp
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.exact import oracle, suite
 from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
+from pp3.harness.trial.judge import TrialJudgement, effect_plain
 from pp3.harness.verdict import Judgement, conclude
 
 STATISTICS = "recompute statistics"
@@ -75,8 +77,19 @@ def verify(path: Path, content: bytes, source: Path | None = None) -> Verified:
                 current = "yes" if step.detail.startswith("all") else "no"
     except PP3Error as error:
         name, _, detail = str(error).partition(": ")
-        steps.append(Step(name=name, outcome="FAIL", detail=detail))
+        authentic = any(step.name == "shape" for step in steps)
+        steps.append(Step(name=name, outcome="FAIL", detail=detail + (_made_elsewhere(content) if authentic else "")))
     return Verified(sha256=digest, verdict=verdict, steps=steps, current=current)
+
+
+def _made_elsewhere(content: bytes) -> str:
+    """What to add where a value recomputes to another, if the sources that made it are not these."""
+    statement = canonical.decode(content)
+    kind, subject = statement["predicate"]["kind"], statement["subject"]
+    stale = provenance.stale(kind, subject, provenance.TREE) if kind in provenance.ROOTS else []
+    if not stale:
+        return ""
+    return f" (made by other sources: {len(stale)} of {len(subject)} differ here; the pp3 that made it verifies it)"
 
 
 def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iterator[Step]:
@@ -91,11 +104,14 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
         raise VerificationError(
             f"shape: started {predicate['run'].get('startedUtc')!r}, the name says {path.name[:16]}"
         )
-    if predicate["kind"] != "qualify":
+    if predicate["kind"] in ("oracle", "exhaustive"):
         _exact_shape(predicate)
     yield ok("shape", "in-toto statement, urn:pp3:receipt:v1")
-    recompute = _qualify if predicate["kind"] == "qualify" else _exact
-    yield from recompute(predicate)
+    if predicate["kind"] == "survey":
+        for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
+            yield Step(name=name, outcome=outcome, detail=detail)
+        return
+    yield from {"qualify": _qualify, "trial": _trial}.get(predicate["kind"], _exact)(predicate)
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
     yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
@@ -161,7 +177,31 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("verdict", judgement.verdict.value)
 
 
-def _same_verdict(mine: Judgement | suite.Conclusion | oracle.Conclusion, predicate: dict[str, Any]) -> None:
+def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a trial of any sampler."""
+    found = trial.steps(predicate)
+    for name in trial.STEPS[:-1]:
+        detail, _ = _at(name, next, found)
+        yield ok(name, detail)
+    detail, judged = _at(STATISTICS, next, found)
+    _compare("test", [test.plain() for test in judged.tests], predicate["tests"])
+    effects = {check: effect_plain(effect) for check, effect in judged.effects.items()}
+    _compare("effect", [effects.get(key, {}) for key in sorted(effects)], _sorted(predicate["effects"], effects))
+    _compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
+    yield ok(STATISTICS, detail)
+    _same_verdict(judged, predicate)
+    yield ok("verdict", judged.verdict.value)
+
+
+def _sorted(said: dict[str, Any], mine: dict[str, Any]) -> list[dict[str, Any]]:
+    if said.keys() != mine.keys():
+        raise VerificationError(f"{STATISTICS}: effects of {len(said)} checks, the plan has {len(mine)}")
+    return [said[key] for key in sorted(said)]
+
+
+def _same_verdict(
+    mine: Judgement | TrialJudgement | suite.Conclusion | oracle.Conclusion, predicate: dict[str, Any]
+) -> None:
     for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):
         if recomputed != predicate[name]:
             raise VerificationError(

@@ -15,10 +15,11 @@ from pp3.harness.design import pool
 from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.exact.pairs import excluded_rate
-from pp3.harness.report import charts
+from pp3.harness.report import charts, trial
 from pp3.harness.verdict import all_cells, merge
 
 TEMPLATES = Path(__file__).parent / "templates"
+PAGES = {"qualify": "receipt.html", "trial": "trial.html", "survey": "survey.html"}
 PICTURED = (Event.TOKEN, Event.FULL_TARGET)
 
 
@@ -40,8 +41,8 @@ def page(content: bytes, statement: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    template = environment.get_template("receipt.html" if predicate["kind"] == "qualify" else "exact.html")
-    more = _campaign(predicate) if predicate["kind"] == "qualify" else {}
+    template = environment.get_template(PAGES.get(predicate["kind"], "exact.html"))
+    more = {"qualify": _campaign, "trial": trial.context}.get(predicate["kind"], lambda _: {})(predicate)
     return template.render(
         sha256=hashlib.sha256(content).hexdigest(),
         statement=statement,
@@ -62,8 +63,8 @@ def _campaign(predicate: dict[str, Any]) -> dict[str, Any]:
         "events": [event.value for event in Event],
         "summary": [_summary(target["name"], tests) for target in predicate["plan"]["targets"]],
         "targets": list(_targets(predicate)),
-        "ladder": charts.ladder_chart("ladder", _ladder_finding(judged), values, levels),
-        "ladder_finding": _ladder_finding(judged),
+        "ladder": charts.ladder_chart("ladder", trial.ladder_finding(judged), values, levels),
+        "ladder_finding": trial.ladder_finding(judged),
         "bits_rows": sum(row["rows"] for row in predicate["kernels"]["bits"]),
         "bits_mismatches": sum(row["mismatches"] for row in predicate["kernels"]["bits"]),
         "pairs": sum(row["pairs"] for row in predicate["paired"]),
@@ -81,16 +82,6 @@ def _summary(target: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
         text = "" if worst is None else worst["p"] if worst["df"] else worst["outcome"]
         cells.append({"outcome": "fail" if failed else "pass" if worst else "", "text": text})
     return {"cells": cells, "target": target}
-
-
-def _ladder_finding(judged: list[dict[str, Any]]) -> str:
-    if not judged:
-        return "No check could decide anything at this number of requests."
-    worst = min(judged, key=lambda test: float(test["p"]) / float(test["alpha"]))
-    return (
-        f"Smallest p-value against its level: {worst['id']}, p = {worst['p']} held to {worst['alpha']} "
-        f"({len(judged)} checks)."
-    )
 
 
 def _targets(predicate: dict[str, Any]) -> Iterator[dict[str, Any]]:

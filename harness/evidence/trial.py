@@ -1,0 +1,226 @@
+"""The receipt of a trial: build it from what a sampler's processes found, and check it from its integers alone."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from pp3 import __version__
+from pp3.harness import canonical
+from pp3.harness.battery import number
+from pp3.harness.cells import Cell, Event
+from pp3.harness.errors import VerificationError
+from pp3.harness.evidence import provenance
+from pp3.harness.evidence.receipt import NON_CLAIMS, utc
+from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.joint import size
+from pp3.harness.samplers.contract import Description
+from pp3.harness.seeds import RULE, Seed
+from pp3.harness.tally import BREACHES
+from pp3.harness.trial.device import name_of
+from pp3.harness.trial.judge import TrialJudgement, all_counts, conclude, effect_plain
+from pp3.harness.trial.measured import Measured
+from pp3.harness.trial.parent import Found
+from pp3.harness.trial.plan import Trial, TrialSpec, make
+from pp3.harness.trial.problems import Problem
+
+COUNTS = "recompute counts"
+STEPS = ("plan", "laws", COUNTS, "recompute statistics")
+
+
+def judge(found: Found) -> TrialJudgement:
+    """The verdict on what was found."""
+    return conclude(found.trial, found.measured, name_of(found.device))
+
+
+def build(found: Found, counter: int, chosen: str, started: datetime, judged: TrialJudgement) -> dict[str, Any]:
+    """The statement of one trial."""
+    trial, who, measured = found.trial, found.trial.who, found.measured
+    return {
+        "_type": STATEMENT,
+        "predicateType": PREDICATE,
+        "subject": provenance.sources("trial"),
+        "predicate": {
+            "assurance": "self-attested",
+            "breaches": measured.breaches,
+            "broken": measured.broken,
+            "cells": [{"counts": counts, "id": cell} for cell, counts in all_counts(trial, measured).items()],
+            "effects": {check: effect_plain(effect) for check, effect in judged.effects.items()},
+            "environment": provenance.environment(),
+            "kind": "trial",
+            "nonClaims": list(NON_CLAIMS),
+            "plan": trial.plan,
+            "planSha256": trial.plan_sha256,
+            "profile": str(who.kind),
+            "reasons": judged.reasons,
+            "resolution": number(judged.resolution),
+            "run": {"finishedUtc": utc(datetime.now(UTC)), "startedUtc": utc(started)},
+            "sampler": {
+                "device": found.device,
+                "files": found.sources.files,
+                "module": who.module,
+                "name": who.name,
+                "packages": found.sources.packages,
+                "version": who.version,
+            },
+            "seed": {
+                "chosen": chosen,
+                "counter": counter,
+                "rule": RULE,
+                "sha256": Seed.of(trial.plan_sha256, counter).value.hex(),
+            },
+            "sentence": judged.sentence,
+            "strays": measured.strays,
+            "tests": [test.plain() for test in judged.tests],
+            "tool": {"name": "pp3", "version": __version__},
+            "verdict": judged.verdict.value,
+        },
+    }
+
+
+def trial_of(predicate: dict[str, Any]) -> Trial:
+    """The trial of a receipt's plan, its laws rebuilt here. VerificationError if it is another plan."""
+    plan = predicate["plan"]
+    declared = dict(plan["declared"]) | {"module": predicate["sampler"]["module"]}
+    declared["filters"] = tuple(declared["filters"])
+    spec = TrialSpec(
+        sampler=predicate["sampler"]["name"],
+        targets=[*(target["name"] for target in plan["targets"]), *(n for n in plan["notApplicable"] if "/" not in n)],
+        requests=plan["requests"],
+        alpha=float(plan["alpha"]),
+        pool=plan["pool"],
+        power=float(plan["power"]),
+        detect=float(plan["detect"]),
+    )
+    trial = make(spec, Description(**declared), "plan")
+    if canonical.sha256(plan) != predicate["planSha256"]:
+        raise VerificationError(f"plan: hashes to {canonical.sha256(plan)}, not {predicate['planSha256']}")
+    mine, said = _but_laws(trial.plan), _but_laws(plan)
+    odd = [key for key in sorted(mine.keys() | said.keys()) if mine.get(key) != said.get(key)]
+    if odd:
+        raise VerificationError(f"plan: its {odd[0]} rebuilds to {mine.get(odd[0])!r}, not {said.get(odd[0])!r}")
+    seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
+    if seed.value.hex() != predicate["seed"]["sha256"] or predicate["seed"]["rule"] != RULE:
+        raise VerificationError("plan: the seed is not that of this plan and counter")
+    who = (trial.who.name, trial.who.version, str(trial.who.kind))
+    named = (predicate["sampler"]["name"], predicate["sampler"]["version"], predicate["profile"])
+    if who != named:
+        raise VerificationError(f"plan: declares {who}, the receipt says {named}")
+    return trial
+
+
+def check_laws(trial: Trial, predicate: dict[str, Any]) -> None:
+    """Every law is ours by digest."""
+    for mine, said in zip(trial.plan["targets"], predicate["plan"]["targets"], strict=True):
+        if mine != said:
+            raise VerificationError(f"laws: {mine['name']} is {said.get('lawSha256')} there, {mine['lawSha256']} here")
+
+
+def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
+    """Every cell of the plan exactly once; each problem that was not broken adds up to its requests."""
+    found = {row["id"]: row["counts"] for row in predicate["cells"]}
+    if len(found) != len(predicate["cells"]):
+        raise VerificationError(f"{COUNTS}: a cell is there twice")
+    cells = {cell.id: cell for problem in trial.problems for cell in problem.cells}
+    for name in sorted(found.keys() ^ cells.keys()):
+        raise VerificationError(f"{COUNTS}: cell {name} is {'foreign' if name in found else 'missing'}")
+    for name, counts in found.items():
+        if len(counts) != len(cells[name].atoms) + 1:
+            raise VerificationError(f"{COUNTS}: {name} has {len(counts)} counts, its law {len(cells[name].atoms) + 1}")
+    problems = {problem.name: problem for problem in trial.problems}
+    _strays(problems, cells, found, predicate["strays"])
+    for name in predicate["broken"]:
+        if name not in problems:
+            raise VerificationError(f"{COUNTS}: {name} is broken and no target of the plan")
+    partly = set(predicate["broken"])
+    for key, count in predicate["breaches"].items():
+        name, _, kind = key.partition("/")
+        if name not in problems or kind not in BREACHES or not count:
+            raise VerificationError(f"{COUNTS}: {count} of {key} is no breach of a target of the plan")
+        partly.add(name)
+    for problem in trial.problems:
+        _tile(problem, trial.requests_of(problem), found, problem.name in partly)
+    return Measured(
+        counts=found, strays=predicate["strays"], breaches=predicate["breaches"], broken=predicate["broken"]
+    )
+
+
+def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Detail and result of each of STEPS; the last result is the judgement."""
+    trial = trial_of(predicate)
+    yield f"digest and seed of counter {predicate['seed']['counter']} recomputed", trial
+    check_laws(trial, predicate)
+    yield f"{len(trial.problems)} laws rebuilt from their names and what the sampler declares", trial
+    measured = counts_of(trial, predicate)
+    whole = "" if not measured.broken else f", less what {len(measured.broken)} targets broke off"
+    yield f"{len(measured.counts):,} cells tile {trial.requests:,} requests{whole}", measured
+    judged = conclude(trial, measured, name_of(predicate["sampler"]["device"]))
+    yield f"{len(judged.tests)} checks", judged
+
+
+def _but_laws(plan: dict[str, Any]) -> dict[str, Any]:
+    return plan | {"targets": [target["name"] for target in plan["targets"]]}
+
+
+def _strays(
+    problems: dict[str, Problem], cells: dict[str, Cell], found: dict[str, list[int]], strays: list[dict[str, Any]]
+) -> None:
+    """What is counted as forbidden is named, outcome by outcome, and is forbidden."""
+    named = dict.fromkeys(found, 0)
+    seen = set()
+    for stray in strays:
+        cell = cells.get(stray["cell"])
+        problem = None if cell is None else problems[cell.target]
+        if (
+            cell is None
+            or problem is None
+            or stray["outcome"] in cell.atoms
+            or stray["outcome"] >= _range(problem, cell)
+        ):
+            raise VerificationError(f"{COUNTS}: stray {stray['outcome']} of {stray['cell']} is none")
+        if (cell.id, stray["outcome"]) in seen:
+            raise VerificationError(f"{COUNTS}: stray {stray['outcome']} of {stray['cell']} is there twice")
+        seen.add((cell.id, stray["outcome"]))
+        named[cell.id] += stray["count"]
+    for name, counts in found.items():
+        if counts[-1] != named[name]:
+            raise VerificationError(f"{COUNTS}: {name} has {counts[-1]} forbidden outcomes, {named[name]} named")
+
+
+def _range(problem: Problem, cell: Cell) -> int:
+    """One past the largest outcome that can be counted."""
+    if cell.event is Event.JOINT:
+        return size(problem.vocab, problem.depth)
+    return problem.depth + 1 if cell.event is Event.LENGTH else problem.vocab
+
+
+def _tile(problem: Problem, requests: int, found: dict[str, list[int]], partly: bool) -> None:
+    """Each request has one length, one whole round, one first token and one draft a position; the rest follows."""
+    totals: dict[tuple[Event, int], int] = {}
+    lengths = [0] * (problem.depth + 1)
+    outside = 0
+    checks: list[tuple[str, int, int]] = []
+    for cell in problem.cells:
+        counts = found[cell.id]
+        totals[cell.event, cell.position] = totals.get((cell.event, cell.position), 0) + sum(counts)
+        if cell.event is Event.LENGTH:
+            outside += counts[-1]
+            for length, count in zip(cell.atoms.tolist(), counts, strict=False):
+                lengths[length] += count
+        if cell.pattern:
+            checks.append((cell.id, sum(counts), int(requests * cell.rate)))
+    emitted = {
+        j: sum(totals.get((event, j), 0) for event in (Event.TOKEN, Event.FULL_TARGET, Event.BONUS))
+        for _, j in totals
+        if j >= 0
+    }
+    checks += [(f"{event.value} at {j}", n, requests) for (event, j), n in totals.items() if event is Event.PROPOSAL]
+    if (Event.LENGTH, -1) in totals and not outside:
+        reached = [sum(lengths[j:]) for j in range(problem.depth + 1)]
+        checks += [(f"tokens at position {j}", emitted.get(j, 0), reached[j]) for j in range(problem.depth + 1)]
+        for (event, j), count in totals.items():
+            if event is Event.RESIDUAL:
+                stopped = lengths[j] - totals.get((Event.FULL_TARGET, j), 0)
+                checks.append((f"residual tokens at position {j}", count, stopped))
+    for what, got, wanted in checks:
+        if got > requests or (got != wanted and not partly):
+            raise VerificationError(f"{COUNTS}: {problem.name}: {what} add up to {got:,}, must be {wanted:,}")

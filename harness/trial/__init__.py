@@ -1,0 +1,1 @@
+"""Trials: any sampler under test, judged on targets of its kind through the contract alone."""

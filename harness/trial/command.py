@@ -1,0 +1,155 @@
+"""`pp3 qualify --sampler NAME`: one trial in a process of its own, its receipt, its page, one sentence."""
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from pp3.harness.errors import CampaignError, Exit, PP3Error
+from pp3.harness.evidence import receipt, store
+from pp3.harness.evidence import trial as trial_receipt
+from pp3.harness.progress import Bar
+from pp3.harness.qualify import CODES, page_of, shown
+from pp3.harness.samplers import registry
+from pp3.harness.trial import findings, parent
+from pp3.harness.trial.judge import TrialJudgement
+from pp3.harness.trial.plan import Progress, TrialSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """One trial, judged and written."""
+
+    found: parent.Found
+    judged: TrialJudgement
+    counter: int
+    receipt: Path
+    page: Path | None
+    seconds: float
+
+
+def run_command(
+    spec: TrialSpec,
+    given: bool,
+    image: Path | None,
+    device: str,
+    counter: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Everything the command does; its exit code. `given`: the requests are the user's, not to be raised."""
+    store.check_counter(counter)
+    known(spec.sampler, device)
+    folders = store.open_store(out)
+    number, how = store.claim_counter(folders, counter)
+    with Bar() as bar:
+        ran = run_one(spec, given, image, device, number, how, folders, bar.update)
+    if as_json:
+        click.echo(msgspec.json.encode(plain(ran)).decode())
+    else:
+        for line in lines(ran):
+            click.echo(line)
+    return CODES[ran.judged.verdict]
+
+
+def known(sampler: str, device: str) -> None:
+    """Raise for a sampler that is none or that cannot run here, before anything is written."""
+    entry = registry.find(sampler)
+    where, _, _ = entry.target.partition(":")
+    if where.endswith(".py") and not Path(where).is_file():
+        raise CampaignError(f"sampler {sampler}: {where}: no such file")
+    reason = registry.missing(replace(entry, needs=("torch", *entry.needs), image=""), device != "cpu" and gpu(entry))
+    if reason:
+        raise PP3Error(f"sampler {sampler}: {reason}", Exit.UNAVAILABLE)
+
+
+def gpu(entry: registry.Entry) -> bool:
+    """Whether a GPU is there, for a sampler that needs one; torch is not asked for any other."""
+    from pp3.harness.backends import cuda_available
+
+    return entry.gpu and cuda_available()
+
+
+def run_one(
+    spec: TrialSpec,
+    given: bool,
+    image: Path | None,
+    device: str,
+    counter: int,
+    chosen: str,
+    folders: store.Store,
+    progress: Progress,
+    paged: bool = True,
+) -> Ran:
+    """Run, judge and write one trial; with its page, unless a survey has one for all."""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    found = parent.run(spec, given, image, device, counter, progress)
+    judged = trial_receipt.judge(found)
+    statement = trial_receipt.build(found, counter, chosen, started, judged)
+    written = receipt.write(statement, folders.receipts)
+    page = page_of(statement, written, folders.reports) if paged else None
+    return Ran(
+        found=found,
+        judged=judged,
+        counter=counter,
+        receipt=written,
+        page=page,
+        seconds=time.perf_counter() - clock,
+    )
+
+
+def plain(ran: Ran) -> dict[str, Any]:
+    """The result as one JSON object."""
+    return {
+        "verdict": ran.judged.verdict.value,
+        "sentence": ran.judged.sentence,
+        "reasons": ran.judged.reasons,
+        "resolution": ran.judged.resolution,
+        "receipt": str(ran.receipt),
+        "report": str(ran.page) if ran.page else None,
+        "requests": ran.found.measured.requests,
+        "counter": ran.counter,
+        "seconds": round(ran.seconds, 3),
+        "stages": {name: round(spent, 3) for name, spent in ran.found.measured.seconds.items()},
+    }
+
+
+def lines(ran: Ran) -> list[str]:
+    """What is said on the terminal."""
+    left = ran.found.trial.left_out
+    said = [ran.judged.sentence, *findings.lines(ran.judged.reasons, ran.judged.hints)]
+    said += [f"not applicable {len(left)}: {_grouped(left)}"] if left else []
+    said.append(f"receipt        {shown(ran.receipt)}")
+    said.append(f"page           {shown(ran.page) if ran.page else 'not written: pip install pp3[report]'}")
+    said.append(f"check it with  pp3 verify {shown(ran.receipt)}")
+    said.append(f"took           {ran.seconds:.1f} s, counter {ran.counter}")
+    return said
+
+
+def _grouped(left: dict[str, str]) -> str:
+    """Reasons with how many targets each keeps out."""
+    count: dict[str, int] = {}
+    for reason in left.values():
+        count[reason] = count.get(reason, 0) + 1
+    return "; ".join(f"{reason} ({times})" for reason, times in count.items())
+
+
+def samplers_command(as_json: bool) -> int:
+    """`pp3 samplers`: what can be tried here, and why the rest cannot."""
+    from pp3.harness.backends import cuda_available
+
+    gpu = cuda_available()
+    rows = [(entry, registry.missing(entry, gpu)) for entry in registry.everything().values()]
+    if as_json:
+        found = [{"name": e.name, "about": e.about, "available": not why, "reason": why} for e, why in rows]
+        click.echo(msgspec.json.encode(found).decode())
+        return Exit.OK
+    width = max(len(entry.name) for entry, _ in rows)
+    for entry, why in rows:
+        click.echo(f"{'no ' if why else 'yes'} {entry.name:{width}}  {entry.about}" + (f" [{why}]" if why else ""))
+    click.echo("Your own: --sampler module:object or file.py:object; `pp3 init` writes one to start from.")
+    return Exit.OK

@@ -1,0 +1,161 @@
+"""How a finding is said to whoever wrote the sampler: which law, of which target, where, by how much."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pp3.harness.battery import TestResult
+from pp3.harness.cells import Event
+from pp3.harness.design import Check
+from pp3.harness.joint import tokens_of
+from pp3.harness.trial.measured import Measured
+from pp3.harness.trial.plain import NEUTRAL
+from pp3.harness.trial.plan import Trial
+from pp3.harness.trial.problems import Problem
+from pp3.targets.filtered import Case, cases
+
+TINY = 1e-300  # below it a double has no digits left
+MOST = 3  # outcomes, and targets, that are named one by one
+MOST_LINES = 8  # reasons that are said
+PLACE = {
+    Event.PROPOSAL: "drafts at position {}",
+    Event.TOKEN: "tokens emitted at position {}",
+    Event.RESIDUAL: "tokens that replace a rejected draft at position {}",
+    Event.FULL_TARGET: "tokens for an invalidated draft at position {}",
+    Event.BONUS: "bonus tokens, all drafts kept",
+    Event.LENGTH: "numbers of kept drafts",
+    Event.JOINT: "whole rounds",
+}
+BREACHES = {
+    "failed": "rows with a status that is not 0",
+    "illegal-token": "tokens or drafts outside the vocabulary",
+    "illegal-length": "num_sampled outside 1 to depth + 1",
+    "draft-not-echoed": "kept tokens that are not the draft that was verified",
+    "unreachable": "events that the law cannot reach",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """How far the counts of a check lie from its law."""
+
+    tv: float  # total variation of its groups, weighted by events; noise included
+    outcome: str  # the group that deviates most
+    observed: float
+    expected: float
+
+
+def effect_of(check: Check, counts: dict[str, list[int]], vocab: int) -> Effect:
+    """Over all cells of a check, each given its own number of events."""
+    total = sum(sum(counts[pooled.cell.id][:-1]) for pooled in check.cells)
+    off, furthest, worst = 0.0, 0.0, Effect(tv=0.0, outcome="none", observed=0.0, expected=0.0)
+    for pooled in check.cells:
+        observed = np.bincount(pooled.groups, weights=counts[pooled.cell.id][:-1], minlength=pooled.df + 1)
+        events = observed.sum()
+        if not events:
+            continue
+        expected = events * pooled.probabilities
+        off += float(np.abs(observed - expected).sum()) / 2 / total
+        score = np.abs(observed - expected) / np.sqrt(expected)
+        if score.max() > furthest:
+            furthest, at = float(score.max()), int(score.argmax())
+            where = f" in context {pooled.cell.context}" if pooled.cell.context > 0 and not pooled.cell.pattern else ""
+            worst = Effect(
+                tv=0.0,
+                outcome=outcome_name(check.event, pooled.cell.atoms[pooled.groups == at].tolist(), vocab) + where,
+                observed=float(observed[at] / events),
+                expected=float(pooled.probabilities[at]),
+            )
+    return Effect(tv=off, outcome=worst.outcome, observed=worst.observed, expected=worst.expected)
+
+
+def deviation(trial: Trial, check: Check, test: TestResult, effect: Effect | None, found: Measured) -> str:
+    """One failed check in words."""
+    problem = _problem(trial, test)
+    place = "drawn tokens" if problem.target.labels else PLACE[test.event].format(test.id.rpartition("-")[2])
+    what = f"{named(problem, test)}, {place}"
+    if test.forbidden or effect is None:
+        total = sum(sum(found.counts.get(cell, ())) for cell in check.counted)
+        return f"{what}: {test.forbidden:,} of {total:,} have probability 0{_strays(check, found, problem)} ({test.id})"
+    strength = f"G = {test.g:.3g} on {test.df} df, p {_small(test.p)}, level {test.alpha:.2g}"
+    return (
+        f"{what}: off by about {effect.tv:.2g} in total variation, {test.detectable_tv:.2g} would be seen; "
+        f"{effect.outcome} came {effect.observed:.4g}, the law says {effect.expected:.4g} ({test.id}: {strength})"
+    )
+
+
+def named(problem: Problem, test: TestResult) -> str:
+    """The target of a check; of a plain sampler the case with its settings."""
+    case = _case(problem, test)
+    if case is None:
+        return problem.name
+    settings = [f"{key} {getattr(case.settings, key):g}" for key in NEUTRAL if _used(case, key)]
+    return f"{problem.name}, case {case.name} ({', '.join(settings) or 'no filter'})"
+
+
+def hints(trial: Trial, tests: list[TestResult]) -> list[str]:
+    """What the targets and cases of checks are for, each once."""
+    found = {}
+    for test in tests:
+        problem = _problem(trial, test)
+        case = _case(problem, test)
+        name = f"{problem.name}, case {case.name}" if case else problem.name
+        found[name] = case.why if case else problem.target.pair.why
+    return [f"{name}: {why}" for name, why in found.items()]
+
+
+def lines(reasons: list[str], hints: list[str]) -> list[str]:
+    """What follows the sentence of a verdict: other reasons, the strongest first, and what their targets are for."""
+    more = len(reasons) - MOST_LINES
+    return [
+        *(f"  also: {reason}" for reason in reasons[1:MOST_LINES]),
+        *([f"  and {more} more"] if more > 0 else []),
+        *(f"  about {hint}" for hint in hints[:MOST]),
+    ]
+
+
+def breach(key: str, count: int) -> str:
+    """A broken rule, from its key problem/breach."""
+    problem, _, kind = key.partition("/")
+    return f"{problem}: {count:,} {BREACHES[kind]}"
+
+
+def _problem(trial: Trial, test: TestResult) -> Problem:
+    return next(problem for problem in trial.problems if problem.name == test.id.partition("/")[0])
+
+
+def _case(problem: Problem, test: TestResult) -> Case | None:
+    name = test.id.rpartition("/")[2]
+    return next((case for case in cases() if case.name == name), None) if problem.target.labels else None
+
+
+def _used(case: Case, key: str) -> bool:
+    return bool(getattr(case.settings, key) != NEUTRAL[key])
+
+
+def _strays(check: Check, found: Measured, problem: Problem) -> str:
+    """The impossible outcomes that came most often."""
+    counts: dict[int, int] = {}
+    for stray in found.strays:
+        if stray["cell"] in check.counted:
+            counts[stray["outcome"]] = counts.get(stray["outcome"], 0) + stray["count"]
+    most = sorted(counts.items(), key=lambda item: -item[1])
+    said = [
+        f"{outcome_name(check.event, [outcome], problem.vocab)} ({count:,} times)" for outcome, count in most[:MOST]
+    ]
+    return f": {', '.join(said)}" + (f" and {len(most) - MOST} more" if len(most) > MOST else "") if said else ""
+
+
+def outcome_name(event: Event, atoms: list[int], vocab: int) -> str:
+    """Pooled outcomes of a cell in words."""
+    if event is Event.LENGTH:
+        said, many = [f"{atom} kept" for atom in atoms], "lengths"
+    elif event is Event.JOINT:
+        said, many = [f"round {tokens_of(atom, vocab)}" for atom in atoms], "rounds"
+    else:
+        said, many = [f"token {atom}" for atom in atoms], "tokens"
+    return " or ".join(said) if len(said) <= MOST else f"one of {len(said)} pooled {many}"
+
+
+def _small(p: float) -> str:
+    return f"= {p:.2g}" if p >= TINY else f"< {TINY:g}"

@@ -1,0 +1,124 @@
+"""From the counts of a trial to a verdict: a pure function of the plan and the integers, for anyone to repeat."""
+
+from dataclasses import dataclass
+
+from pp3.harness.battery import TestResult, judge, number
+from pp3.harness.cells import Event
+from pp3.harness.samplers.contract import Kind, Rule
+from pp3.harness.tally import BREACHES
+from pp3.harness.trial import findings
+from pp3.harness.trial.findings import Effect
+from pp3.harness.trial.measured import Measured
+from pp3.harness.trial.plan import Trial
+from pp3.harness.trial.problems import names, required
+from pp3.harness.verdict import CONTRACT, Verdict, on_level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialJudgement:
+    """The derived part of a trial's receipt."""
+
+    tests: list[TestResult]
+    effects: dict[str, Effect]
+    resolution: float
+    verdict: Verdict
+    reasons: list[str]
+    hints: list[str]  # not in a receipt: what the targets of the reasons are for
+    sentence: str
+
+
+def conclude(trial: Trial, found: Measured, where: str) -> TrialJudgement:
+    """Judge everything a trial found; `where` names the device."""
+    counts = all_counts(trial, found)
+    tests = [judge(check, counts, trial.spec.power) for check in trial.checks]
+    vocab = {problem.name: problem.vocab for problem in trial.problems}
+    effects = {c.id: findings.effect_of(c, counts, vocab[c.target]) for c in trial.checks if c.df}
+    invalid = [f"{p.name}: {found.broken[p.name]}" for p in trial.problems if p.name in found.broken]
+    failed: list[str] = []
+    for key in (f"{problem.name}/{kind}" for problem in trial.problems for kind in BREACHES):
+        if key in found.breaches:
+            (invalid if key.partition("/")[2] in CONTRACT else failed).append(findings.breach(key, found.breaches[key]))
+    planned = {check.id: check for check in trial.checks}
+    strongest = _by_strength(trial, tests, counts, effects)
+    failed += [findings.deviation(trial, planned[test.id], test, effects.get(test.id), found) for test in strongest]
+    missing = [f"{n}: {trial.left_out[n]}, and a PASS needs it" for n in required(trial.who) if n in trial.left_out]
+    missing += [f"{test.id}: {test.reason}" for test in tests if _needed(test, tests)]
+    missing += [f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if test.df and on_level(test)]
+    if trial.spec.detect and trial.resolution > trial.spec.detect:
+        missing.append(f"a total variation of {trial.resolution:.4f} is seen, {trial.spec.detect:g} was promised")
+    verdict = (
+        Verdict.INVALID if invalid else Verdict.FAIL if failed else Verdict.INCONCLUSIVE if missing else Verdict.PASS
+    )
+    reasons = invalid + failed + missing
+    return TrialJudgement(
+        tests=tests,
+        effects=effects,
+        resolution=trial.resolution,
+        verdict=verdict,
+        reasons=reasons,
+        hints=findings.hints(trial, strongest) if verdict is Verdict.FAIL else [],
+        sentence=_sentence(trial, verdict, reasons, sum(test.df > 0 for test in tests), where),
+    )
+
+
+def _needed(test: TestResult, tests: list[TestResult]) -> bool:
+    """Whether a PASS lacks this check: a bonus that one target hardly meets is judged on another."""
+    judged = test.event is Event.BONUS and any(other.event is Event.BONUS and other.df for other in tests)
+    return test.required and test.outcome == "unresolved" and not judged
+
+
+def all_counts(trial: Trial, found: Measured) -> dict[str, list[int]]:
+    """Every cell of the plan; none of a problem that its process did not live to report."""
+    return {
+        cell.id: found.counts.get(cell.id, [0] * (len(cell.atoms) + 1))
+        for problem in trial.problems
+        for cell in problem.cells
+    }
+
+
+def effect_plain(effect: Effect) -> dict[str, str]:
+    """Receipt form."""
+    return {
+        "expected": number(effect.expected),
+        "observed": number(effect.observed),
+        "outcome": effect.outcome,
+        "tv": number(effect.tv),
+    }
+
+
+def _by_strength(
+    trial: Trial, tests: list[TestResult], counts: dict[str, list[int]], effects: dict[str, Effect]
+) -> list[TestResult]:
+    """Failed checks: the largest shares of impossible outcomes first, then what lies furthest below its level."""
+
+    def strength(test: TestResult) -> tuple[float, float, float]:
+        total = sum(sum(counts[cell]) for cell in planned[test.id].counted)
+        level = test.p / test.alpha if test.alpha else 1.0
+        return -test.forbidden / max(total, 1), level, -effects[test.id].tv if test.id in effects else 0.0
+
+    planned = {check.id: check for check in trial.checks}
+    return sorted((test for test in tests if test.outcome == "fail"), key=strength)
+
+
+def _sentence(trial: Trial, verdict: Verdict, reasons: list[str], deciding: int, where: str) -> str:
+    version = "" if trial.who.version == "unknown" else f" {trial.who.version}"
+    who = f"{trial.who.name}{version} on {where}"
+    count, known = len(trial.problems), len(names(Kind(trial.who.kind)))
+    asked = count + sum("/" not in name for name in trial.left_out)
+    chosen = f" (chosen from {known})" if asked < known else ""
+    scale = f"{count} target{'s' * (count != 1)}{chosen} in {trial.requests:,} requests"
+    lossy = " Declared lossy: a negative control." if trial.who.rule == Rule.LOSSY else ""
+    attested = f"{lossy} Self-attested."
+    if verdict is Verdict.PASS:
+        return (
+            f"PASS: no evidence against {who} emitting the law it declares, on {scale} "
+            f"(family alpha {trial.spec.alpha:g} over {deciding} checks; an error of {trial.resolution:.4f} in total "
+            f"variation of a first token's law would be seen with power {trial.spec.power:g}).{attested}"
+        )
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    said = {
+        Verdict.FAIL: "does not emit the law it declares, on",
+        Verdict.INVALID: "broke the sampler contract on",
+        Verdict.INCONCLUSIVE: "is not decided on",
+    }[verdict]
+    return f"{verdict.value}: {who} {said} {scale}: {reasons[0]}{more}.{attested}"

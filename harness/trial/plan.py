@@ -1,0 +1,168 @@
+"""The plan of a trial: who is tried on what, with how many requests and which error budget, fixed before the run."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from pp3.harness import canonical
+from pp3.harness.cells import Event
+from pp3.harness.design import TOO_FEW, Check, Group, checks, detectable_tv
+from pp3.harness.echo import echo
+from pp3.harness.errors import CampaignError
+from pp3.harness.samplers.contract import Carrier, Description, Kind
+from pp3.harness.trial.problems import Problem, choose, names
+
+PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)
+QUICK, FULL = 20_000, 2_000_000
+LARGEST_REQUESTS = 1 << 40
+Progress = Callable[[str, int, int], None]  # stage, done, total
+
+
+class TrialSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a trial in a campaign file; each has a default."""
+
+    sampler: str = ""
+    targets: list[str] = msgspec.field(default_factory=list)  # default: all of the sampler's kind
+    requests: int = QUICK  # of each law
+    alpha: float = 1e-5
+    pool: int = 100
+    power: float = 0.999
+    detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A checked plan."""
+
+    spec: TrialSpec
+    who: Description
+    problems: list[Problem]
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """Everything fixed before the run, in plain values."""
+        return {
+            "alpha": repr(self.spec.alpha),
+            "declared": declared(self.who),
+            "detect": repr(self.spec.detect),
+            "notApplicable": dict(sorted(self.left_out.items())),
+            "pool": self.spec.pool,
+            "power": repr(self.spec.power),
+            "requests": self.spec.requests,
+            "targets": [{"lawSha256": problem.law_sha256, "name": problem.name} for problem in self.problems],
+        }
+
+    @property
+    def plan_sha256(self) -> str:
+        """Digest of the plan, from which the seed follows."""
+        return canonical.sha256(self.plan)
+
+    @property
+    def requests(self) -> int:
+        """Requests of all problems."""
+        return sum(map(self.requests_of, self.problems))
+
+    def requests_of(self, problem: Problem) -> int:
+        """Requests of one problem."""
+        return self.spec.requests * problem.share
+
+    def span_of(self, problem: Problem) -> tuple[int, int]:
+        """Request numbers [first, end) of one problem: those of different problems are different."""
+        first = sum(map(self.requests_of, self.problems[: self.problems.index(problem)]))
+        return first, first + self.requests_of(problem)
+
+    @cached_property
+    def checks(self) -> list[Check]:
+        """Every statistical check, with its part of alpha."""
+        found = [
+            Group(cells=problem.cells, depth=problem.depth, requests=self.requests_of(problem))
+            for problem in self.problems
+        ]
+        return checks(found, self.spec.alpha, self.spec.pool)
+
+    @cached_property
+    def resolution(self) -> float:
+        """Total variation of a first token's law that each target would show, with the planned power.
+
+        Where every law has one outcome, that of which one request in all is likely to show an impossible one.
+        """
+        sizes = [_seen_by(check, self.spec.power) for check in self.checks if check.required and _promised(check)]
+        return max(sizes) if sizes else 1 - (1 - self.spec.power) ** (1 / self.spec.requests)
+
+
+def declared(who: Description) -> dict[str, Any]:
+    """What a sampler declares, in plain values."""
+    plain: dict[str, Any] = msgspec.to_builtins(who)
+    plain["files"] = [list(pair) for pair in who.files]
+    plain["filters"] = list(who.filters)
+    return {key: value for key, value in plain.items() if key not in ("files", "module", "backend")}
+
+
+def check(spec: TrialSpec, where: str) -> None:
+    """Check what does not depend on the sampler. CampaignError names the value and what would work."""
+
+    def need(fine: bool, key: str, value: Any, limit: str) -> None:
+        if not fine:
+            raise CampaignError(f"{where}: {key} = {echo(value)}; it must be {limit}")
+
+    need(0 < spec.requests <= LARGEST_REQUESTS, "requests", spec.requests, f"from 1 to {LARGEST_REQUESTS}")
+    need(1e-30 <= spec.alpha < 1, "alpha", spec.alpha, "at least 1e-30 and below 1")
+    need(spec.alpha < spec.power < 1, "power", spec.power, f"between alpha ({spec.alpha}) and 1, exclusive")
+    need(20 <= spec.pool <= 10**9, "pool", spec.pool, "at least 20, or the tail of G is off, and at most 10^9")
+    need(0 <= spec.detect < 1, "detect", spec.detect, "0 (no promise) or a total variation below 1")
+    need(len(set(spec.targets)) == len(spec.targets), "targets", spec.targets, "distinct")
+
+
+def make(spec: TrialSpec, who: Description, where: str) -> Trial:
+    """A checked plan. CampaignError names the value and what would work."""
+    check(spec, where)
+    if who.target_carrier not in (Carrier.PROBS, Carrier.LOGITS):
+        raise CampaignError(
+            f"{where}: {who.name} declares target_carrier = {str(who.target_carrier)!r}; a target travels as "
+            f"{Carrier.PROBS.value!r} or {Carrier.LOGITS.value!r}"
+        )
+    known = names(Kind(who.kind))
+    for name in spec.targets:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"a {Kind(who.kind).value} has {', '.join(known)}"
+            raise CampaignError(f"{where}: unknown target {echo(name)}; {hint}")
+    try:
+        problems, left_out = choose(who, spec.targets or known)
+    except ValueError as error:  # an order or a tie rule that there is not
+        raise CampaignError(f"{where}: {who.name} declares what cannot be: {error}") from None
+    if not problems:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items() if "/" not in name)
+        raise CampaignError(f"{where}: no target applies to {who.name}: {reasons}")
+    return Trial(spec=spec, who=who, problems=problems, left_out=left_out)
+
+
+def with_enough(trial: Trial, where: str) -> Trial:
+    """The trial with as many requests as its `detect` needs, if it has too few; CampaignError if nobody has so many."""
+    spec = trial.spec
+    while spec.detect and trial.resolution > spec.detect:
+        open_checks = any(c.required and not c.df and c.reason == TOO_FEW and _promised(c) for c in trial.checks)
+        factor = 1.25 if open_checks else (trial.resolution / spec.detect) ** 2
+        spec = msgspec.structs.replace(spec, requests=int(spec.requests * factor * 1.02) + 1)
+        if spec.requests > LARGEST_REQUESTS:
+            raise CampaignError(
+                f"{where}: detect = {spec.detect:g} needs more than {LARGEST_REQUESTS:,} requests of each law; "
+                "give a larger one"
+            )
+        trial = Trial(spec=spec, who=trial.who, problems=trial.problems, left_out=trial.left_out)
+    return trial
+
+
+def _promised(check: Check) -> bool:
+    """Whether a check is about the first token's law, on its own or with the rest of its round."""
+    return check.event in PROMISED
+
+
+def _seen_by(check: Check, power: float) -> float:
+    """Smallest total variation that a check sees with this power."""
+    return detectable_tv(check.alpha, check.df, check.events, power) if check.df else 1.0

@@ -1,0 +1,110 @@
+"""`pp3 survey`: every sampler that can run here, one receipt each, and one page that says what became of them all."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from pp3.harness.errors import CampaignError, Exit, PP3Error
+from pp3.harness.evidence import receipt, store
+from pp3.harness.evidence import survey as survey_receipt
+from pp3.harness.progress import Bar
+from pp3.harness.qualify import page_of, shown
+from pp3.harness.samplers import registry
+from pp3.harness.trial.command import Ran, run_one
+from pp3.harness.trial.device import choose
+from pp3.harness.trial.plan import FULL, QUICK, TrialSpec, check
+
+MOST_JOBS = 64
+DETECT = 0.005  # what a survey promises on a GPU
+
+
+def run_command(
+    names: Sequence[str],
+    requests: int | None,
+    detect: float | None,
+    device: str,
+    jobs: int,
+    image: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Everything the command does; 0 when everything that can run here ran, whatever its verdict."""
+    if not 1 <= jobs <= MOST_JOBS:
+        raise CampaignError(f"--jobs {jobs}: it must be from 1 to {MOST_JOBS}")
+    started = datetime.now(UTC)
+    where = choose(device)
+    chosen, left = select(names, where == "cuda")
+    promised = detect if detect is not None else DETECT if where == "cuda" else 0.0
+    count = requests if requests is not None else FULL if where == "cuda" else QUICK
+    check(TrialSpec(requests=count, detect=promised), "pp3 survey")
+    folders = store.open_store(out)
+    ran: dict[str, Ran] = {}
+    with Bar() as bar, ThreadPoolExecutor(jobs) as pool:
+        running = {}
+        for entry in chosen:
+            counter, how = store.claim_counter(folders, None)
+            spec = TrialSpec(sampler=entry.name, requests=count, detect=promised)
+            own = image if entry.image else None
+            given = requests is not None
+            one = pool.submit(run_one, spec, given, own, where, counter, how, folders, bar.update, paged=False)
+            running[one] = entry.name
+        for one in as_completed(running):
+            try:
+                ran[running[one]] = one.result()
+            except PP3Error as error:
+                left[running[one]] = str(error)
+                continue
+            if not as_json:
+                found = ran[running[one]]
+                click.echo(f"{found.seconds:6.1f} s  {found.judged.sentence}")
+    if not ran:
+        click.echo("pp3: nothing ran: " + "; ".join(f"{name}: {why}" for name, why in left.items()), err=True)
+        return Exit.NOTHING_RAN
+    statement = survey_receipt.build(started, [row_of(ran[entry.name]) for entry in chosen if entry.name in ran], left)
+    written = receipt.write(statement, folders.receipts)
+    page = page_of(statement, written, folders.reports)
+    if as_json:
+        result = {
+            "receipt": str(written),
+            "report": str(page) if page else None,
+            "samplers": statement["predicate"]["samplers"],
+        }
+        click.echo(msgspec.json.encode(result | {"notRun": left}).decode())
+        return Exit.OK
+    for name, why in left.items():
+        click.echo(f"not run  {name}: {why}")
+    click.echo(f"receipt  {shown(written)}")
+    click.echo(f"page     {shown(page) if page else 'not written: pip install pp3[report]'}")
+    return Exit.OK
+
+
+def select(names: Sequence[str], gpu: bool) -> tuple[list[registry.Entry], dict[str, str]]:
+    """The wanted samplers that can run here, and why the others cannot. CampaignError for an unknown one."""
+    wanted = [registry.find(name) for name in names] if names else list(registry.everything().values())
+    if len({entry.name for entry in wanted}) < len(wanted):
+        raise CampaignError(f"--sampler names one twice: {', '.join(names)}")
+    left = {entry.name: why for entry in wanted if (why := registry.missing(entry, gpu) or (not names and entry.slow))}
+    return [entry for entry in wanted if entry.name not in left], left
+
+
+def row_of(one: Ran) -> dict[str, Any]:
+    """One sampler in the survey's receipt: what its own receipt says, and that receipt's digest."""
+    trial, judged = one.found.trial, one.judged
+    entry = registry.everything().get(trial.spec.sampler)
+    return {
+        "about": entry.about if entry else "",
+        "name": trial.spec.sampler,
+        "profile": str(trial.who.kind),
+        "reasons": judged.reasons,
+        "receipt": one.receipt.name,
+        "requests": trial.requests,
+        "resolution": f"{judged.resolution:.6g}",
+        "sentence": judged.sentence,
+        "verdict": judged.verdict.value,
+        "version": trial.who.version,
+    }

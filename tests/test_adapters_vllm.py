@@ -1,0 +1,339 @@
+"""vLLM's adapters: what they hand over, and a few requests of each through the pinned files in the interpreter."""
+
+import importlib.metadata
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache as once
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pp3 import qualify
+from pp3.harness.errors import CampaignError, Exit, PP3Error
+from pp3.harness.image import cache, pins
+from pp3.harness.samplers import registry, vllm_check, vllm_v2
+from pp3.harness.samplers.contract import WANTED, Batch, Description, Kind, Randomness, Rule, Void
+from pp3.harness.samplers.vllm_entries import VLLM
+from pp3.harness.samplers.vllm_gumbel import Pipeline
+from pp3.harness.samplers.vllm_image import Function
+from pp3.harness.seeds import Seed
+from pp3.harness.tally import Tally
+from pp3.harness.trial import guard, problems
+from pp3.harness.trial.run import batch_of
+from pp3.harness.verdict import Verdict
+
+REQUESTS = 6
+SEED = Seed.of("5e" * 32, 1)
+HONEST = [entry.name for entry in VLLM if "negative control" not in entry.about]
+KEYED = [name for name in HONEST if "-classic" not in name and "-topk-topp" not in name]
+LAST = "0.33.0"
+
+
+@once
+def loaded(name: str) -> Any:
+    """One object for all tests of this file."""
+    return registry.load(registry.find(name))
+
+
+def sampler_of(name: str) -> Any:
+    """From the cache of images, or a named skip."""
+    version = registry.find(name).image
+    home = cache.default_folder()
+    if home is None or not (home / version).is_dir():
+        pytest.skip(f"no image of vllm {version} here: make image VERSION={version}")
+    return loaded(name)
+
+
+def problem_of(who: Description, target: str) -> problems.Problem:
+    found, left = problems.choose(who, [target])
+    assert found, left
+    return found[0]
+
+
+def batch_for(who: Description, target: str, count: int = REQUESTS) -> Batch:
+    return batch_of(problem_of(who, target), who, SEED, 0, count, "cpu")
+
+
+def read(emission: Any) -> list[list[int]]:
+    """Only what may be read of the tokens."""
+    rows = zip(emission.tokens.tolist(), emission.num_sampled.tolist(), strict=True)
+    return [tokens[:length] for tokens, length in rows]
+
+
+# What an adapter may call
+
+
+def fake(function: Callable[..., Any]) -> Any:
+    """A loaded part with one entry."""
+    return SimpleNamespace(version="9.9.9", entries={"f": function}, modules={})
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        pytest.param(lambda a, b, strange=None: 0, "takes strange, which this adapter does not know", id="unknown"),
+        pytest.param(lambda a, b, left: 0, "needs left, which this adapter leaves out", id="left but needed"),
+    ],
+)
+def test_a_function_with_other_parameters_is_refused(function: Callable[..., Any], message: str) -> None:
+    with pytest.raises(CampaignError, match=message):
+        Function(fake(function), "f", given=("a", "b"), left=("left",))
+
+
+def test_an_argument_that_the_function_lacks_is_refused() -> None:
+    called = Function(fake(lambda a, left=1: (a, left)), "f", given=("a", "newer"), left=("left",))
+    assert called(a=3) == (3, 1)
+    with pytest.raises(CampaignError, match=r"f of vllm 9\.9\.9 has no parameter newer"):
+        called(a=3, newer=True)
+
+
+def test_the_interpreter_does_not_complain_of_masked_lanes() -> None:
+    called = Function(fake(lambda: np.float32(-np.inf) - np.float32(-np.inf)), "f", given=())
+    assert np.isnan(called())
+
+
+# The catalogue
+
+
+def test_every_version_and_every_adapter_is_listed() -> None:
+    names = [entry.name for entry in VLLM]
+    assert len(set(names)) == len(names)
+    assert {entry.image for entry in VLLM} == set(pins.PINS)
+    assert all(entry.name.endswith(f"-{entry.image}") for entry in VLLM)
+    assert set(names) <= set(registry.everything())
+
+
+def test_an_entry_says_that_its_image_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And that it is there once fetched, or installed; nothing of vllm is imported to find out."""
+    entry = registry.find(f"vllm-v2-{LAST}")
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    assert registry.missing(entry, gpu=False).endswith(f"make image VERSION={LAST}")
+    (tmp_path / LAST).mkdir()
+    assert registry.missing(entry, gpu=False) == ""
+    (tmp_path / LAST).rmdir()
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"vllm": f"{LAST}+cu130"}[name])
+    assert registry.missing(entry, gpu=False) == ""
+    assert not [name for name in sys.modules if name == "vllm" or name.startswith("vllm.")]
+
+
+def test_without_its_image_an_adapter_is_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    with pytest.raises(PP3Error, match=f"make image VERSION={LAST}") as raised:
+        registry.load(registry.find(f"vllm-v2-{LAST}"))
+    assert raised.value.exit_code == Exit.UNAVAILABLE
+
+
+def test_the_image_that_is_named_is_the_one_that_is_read(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="no such file or folder"):
+        registry.load(registry.find(f"vllm-v2-{LAST}"), tmp_path / "none.whl")
+
+
+def test_an_image_for_a_sampler_that_takes_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="torch-multinomial takes none"):
+        registry.load(registry.find("torch-multinomial"), tmp_path)
+
+
+# What is handed over
+
+
+class Recorder:
+    """Stands in for a function of vLLM and keeps what it was called with."""
+
+    def __init__(self, parameters: tuple[str, ...], returns: Callable[..., Any]) -> None:
+        self.parameters, self.returns, self.calls = frozenset(parameters), returns, list[dict[str, Any]]()
+
+    def __call__(self, **arguments: Any) -> Any:
+        self.calls.append({k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in arguments.items()})
+        return self.returns(**arguments)
+
+
+def rounds_of_one(draft_sampled: torch.Tensor, cu_num_logits: torch.Tensor, **rest: Any) -> Any:
+    n = len(cu_num_logits) - 1
+    return torch.zeros(n, len(draft_sampled) // n, dtype=torch.int64), torch.ones(n, dtype=torch.int32)
+
+
+def describing(kind: Kind) -> Description:
+    return Description(name="x", kind=kind, draft_carrier="logits", randomness=Randomness.KEYED, greedy=True)
+
+
+def test_a_verifier_is_given_rows_and_state_by_slot() -> None:
+    """Row i at pos + i; per-request state at its slot and NaN elsewhere, in slots that are permuted."""
+    batch = batch_for(describing(Kind.VERIFIER), "near")
+    recorder = Recorder(vllm_v2.GIVEN, rounds_of_one)
+    adapter = object.__new__(vllm_v2.Verifier)
+    adapter.mode, adapter.verifier = vllm_v2.Mode.STANDARD, recorder  # type: ignore[assignment]  # a stand-in
+    adapter.run(batch)
+    [said] = recorder.calls
+    n, depth = len(batch), batch.depth
+    assert said["cu_num_logits"].tolist() == [row * (depth + 1) for row in range(n + 1)]
+    assert said["expanded_local_pos"].tolist() == [*range(depth + 1)] * n
+    assert said["pos"].tolist() == [batch.pos.tolist()[0] + i for i in range(depth + 1)] * n
+    assert said["idx_mapping"].tolist() == batch.slots.tolist() != [*range(n)]
+    assert said["expanded_idx_mapping"].tolist() == [slot for slot in batch.slots.tolist() for _ in range(depth + 1)]
+    assert said["draft_sampled"].reshape(n, depth + 1)[:, 1:].equal(batch.draft_ids)
+    assert said["target_logits"].reshape(n, depth + 1, -1).equal(batch.target_logits)
+    for name, rows in (("temperature", batch.temperature), ("seed", batch.seeds), ("draft_logits", batch.draft_logits)):
+        assert said[name][batch.slots].equal(rows), name
+    empty = torch.ones(batch.num_slots, dtype=torch.bool).index_fill(0, batch.slots, False)
+    assert said["temperature"][empty].isnan().all()
+    assert said["draft_logits"][empty].isnan().all()
+    assert all(said[name].dtype == torch.int32 for name in ("idx_mapping", "cu_num_logits", "draft_sampled"))
+
+
+@pytest.mark.parametrize("salted", [True, False])
+def test_drafts_are_drawn_at_the_verifiers_positions(salted: bool) -> None:
+    """Draft j at the position of row j, its logits kept in column j, its context the draft before it."""
+    batch = batch_for(describing(Kind.PIPELINE), "context")
+    assert (batch.given == WANTED).all()
+    sampler = Recorder(("is_drafting",), lambda logits, **rest: logits.argmin(dim=1))
+    verifier = Recorder(vllm_v2.GIVEN, rounds_of_one)
+    pipeline = object.__new__(Pipeline)
+    pipeline.salted, pipeline.sampler, pipeline.verifier = salted, sampler, verifier  # type: ignore[assignment]
+    emission = pipeline.run(batch)
+    [judged] = verifier.calls
+    assert [call["pos"].tolist() for call in sampler.calls] == judged["pos"].reshape(len(batch), -1)[:, :-1].T.tolist()
+    assert [int(call["logits_cache_col"]) for call in sampler.calls] == [*range(batch.depth)]
+    assert [call["is_drafting"] for call in sampler.calls] == [salted] * batch.depth
+    assert all(call["apply_temperature"] for call in sampler.calls)
+    assert emission.drafts.equal(judged["draft_sampled"].reshape(len(batch), -1)[:, 1:])
+    for j in range(1, batch.depth):
+        assert sampler.calls[j]["logits"].equal(batch.draft_logits_after(j, emission.proposed[:, j - 1]))
+
+
+# A few requests of each
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_few_requests_emit_nothing_impossible(name: str) -> None:
+    """Through the guard: the contract is kept, inputs are left alone, no outcome of zero probability."""
+    sampler = sampler_of(name)
+    who = sampler.describe()
+    assert who.version == registry.find(name).image
+    assert dict(who.files).items() <= pins.PINS[who.version].files.items()
+    targets = {Kind.PLAIN: ["rows-of-12"]}.get(Kind(who.kind), ["shared-noise" if who.rule == Rule.BLOCK else "far"])
+    for target in [*targets, *(["greedy"] if who.kind != Kind.PLAIN else [])]:
+        problem = problem_of(who, target)
+        batch = batch_of(problem, who, SEED, 0, REQUESTS * problem.share, "cpu")
+        tally = Tally(problem.target, problem.depth, problem.cells)
+        tally.add(batch, guard.run(sampler, batch, Kind(who.kind)))
+        assert not any(tally.breaches.values()), tally.breaches
+        assert tally.strays() == []
+    assert sampler.loaded.intruders() == []
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_a_request_does_not_depend_on_its_company(name: str) -> None:
+    """Alone or with others, in any order and any slot: the same tokens."""
+    sampler = sampler_of(name)
+    who = sampler.describe()
+    if who.kind == Kind.PLAIN:
+        batch = batch_for(who, "rows-of-12")
+        whole = sampler.run(batch).tolist()
+        part = sampler.run(batch.take(np.array([4, 1]), 2)).tolist()
+    else:
+        batch = batch_for(who, "whole")
+        whole, part = read(sampler.run(batch)), read(sampler.run(batch.take(np.array([4, 1]), 2)))
+    assert part == [whole[4], whole[1]]
+
+
+@pytest.mark.parametrize("version", pins.PINS)
+def test_an_invalidated_draft_ends_a_round(version: str) -> None:
+    for name in ("v2", "v2-pipeline", "v2-one-hot", "classic", "classic-one-hot"):
+        sampler = sampler_of(f"vllm-{name}-{version}")
+        who = sampler.describe()
+        batch = batch_for(who, "void", 4)  # each pattern once
+        ends = [row.tolist().index(-1) + 1 for row in batch.given]
+        assert all(length <= end for length, end in zip(sampler.run(batch).num_sampled.tolist(), ends, strict=True))
+
+
+@pytest.mark.parametrize("version", pins.PINS)
+def test_the_two_verifiers_differ_at_an_invalidated_draft(version: str) -> None:
+    """Target (1/2, 1/2), proposal (3/4, 1/4): the residual is always token 1, the full target is not."""
+    for name, rule, tokens in (
+        ("v2", Void.FULL_TARGET, {0, 1}),
+        ("classic-residual", Void.RESIDUAL, {1}),
+        ("classic-one-hot", Void.FULL_TARGET, {0, 1}),
+    ):
+        sampler = sampler_of(f"vllm-{name}-{version}")
+        assert sampler.describe().void == rule
+        batch = batch_for(sampler.describe(), "whole", 24)
+        batch.tensors.draft_ids = torch.full((24, 2), -1, dtype=torch.int32)
+        batch.tensors.target_logits = torch.tensor([0.5, 0.5, 0, 0]).log().expand(24, 3, 4).contiguous()
+        batch.tensors.draft_probs = torch.tensor([0.75, 0.25, 0, 0]).expand(24, 2, 4).contiguous()
+        batch.tensors.draft_logits = batch.draft_probs.log()
+        emission = sampler.run(batch)
+        assert emission.num_sampled.tolist() == [1] * 24
+        assert set(emission.tokens[:, 0].tolist()) == tokens, name
+
+
+# What must fail, does
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param("vllm-v2-raw-probs", "far", id="probabilities where logits belong"),
+        pytest.param("vllm-v2-synthetic", "far", id="a fixed rate"),
+        pytest.param("vllm-v2-fly", "greedy", id="rejections taken back"),
+    ],
+)
+def test_a_negative_control_fails(name: str, target: str) -> None:
+    report = qualify(sampler_of(f"{name}-{LAST}"), targets=[target], requests=40, device="cpu")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+def test_rows_instead_of_slots_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request is judged with the state of another, or of none."""
+    sampler, right = sampler_of(f"vllm-v2-{LAST}"), vllm_v2.Slots.of
+
+    def wrong(batch: Batch) -> vllm_v2.Slots:
+        return replace(right(batch), index=torch.arange(len(batch), dtype=torch.int32))
+
+    monkeypatch.setattr(vllm_v2.Slots, "of", wrong)
+    report = qualify(sampler, targets=["far"], requests=40, device="cpu")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+def test_a_version_without_a_salt_has_none_to_leave_out() -> None:
+    sampler_of("vllm-v2-pipeline-0.28.0")
+    with pytest.raises(CampaignError, match=r"vllm 0\.28\.0 has no salt"):
+        registry.load(replace(registry.find("vllm-v2-unsalted-0.29.0"), image="0.28.0"))
+
+
+# make vllm-check
+
+
+@pytest.mark.parametrize(
+    ("faulty", "mended", "fine"),
+    [
+        (Verdict.FAIL, Verdict.PASS, True),
+        (Verdict.FAIL, Verdict.INCONCLUSIVE, True),
+        (Verdict.FAIL, Verdict.FAIL, False),
+        (Verdict.FAIL, Verdict.INVALID, False),
+        (Verdict.PASS, Verdict.PASS, False),
+        (Verdict.INCONCLUSIVE, Verdict.PASS, False),
+    ],
+)
+def test_the_check_wants_one_fault(faulty: Verdict, mended: Verdict, fine: bool) -> None:
+    wrong = vllm_check.judge({vllm_check.FAULTY: faulty, vllm_check.MENDED: mended})
+    assert (wrong == "") is fine
+
+
+def test_the_check_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    assert vllm_check.main() == Exit.UNAVAILABLE
+    assert "make image VERSION=0.28.0" in capsys.readouterr().err
+
+
+@pytest.mark.soak
+def test_the_shared_noise_is_found_and_found_mended() -> None:
+    for name in (vllm_check.FAULTY, vllm_check.MENDED):
+        sampler_of(name)
+    assert vllm_check.main() == Exit.OK

@@ -1,0 +1,491 @@
+"""Receipts of trials: each verifies, and every tampering, sealed anew, is refused at its own step."""
+
+import copy
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pp3 import Batch, Description, Emission
+from pp3.harness import canonical, cli
+from pp3.harness.errors import Exit, ReceiptError
+from pp3.harness.evidence import provenance, receipt, shapes
+from pp3.harness.evidence import trial as trial_receipt
+from pp3.harness.evidence.receipt import stamp
+from pp3.harness.evidence.verify import Verified, verify
+from pp3.harness.report.render import page
+from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
+from pp3.harness.seeds import Seed
+from pp3.harness.trial.device import identity, name_of
+from pp3.harness.trial.judge import conclude
+from pp3.harness.trial.measured import Measured
+from pp3.harness.trial.order import Sources
+from pp3.harness.trial.parent import Found
+from pp3.harness.trial.plan import TrialSpec, make
+from pp3.harness.trial.run import run
+
+Statement = dict[str, Any]
+Change = Callable[[Statement], object]
+STEPS = ["bytes", "name", "shape", "plan", "laws", "recompute counts", "recompute statistics", "verdict", "non-claims"]
+COUNTER = 7
+
+
+class Wrong(StandardRejection):
+    """Replaces a rejected draft by the target instead of the residual."""
+
+    def run(self, batch: Batch) -> Emission:
+        """One round for every request."""
+        blank = torch.zeros_like(batch.draft_probs)
+        judged = super().run(batch)
+        rows = torch.arange(len(batch))
+        last = (judged.num_sampled - 1).long()
+        stopped = (last < batch.depth) & (batch.draft_ids[rows, last.clamp(max=batch.depth - 1)] >= 0)
+        other = torch.multinomial(batch.target_probs[rows, last], 1, generator=batch.generator)[:, 0]
+        tokens = judged.tokens.clone()
+        tokens[rows, last] = torch.where(stopped, other, tokens[rows, last])
+        return Emission(tokens=tokens + 0 * blank[:, :1, 0].long(), num_sampled=judged.num_sampled)
+
+
+class Breaks(StandardRejection):
+    """Raises on one target, emits an illegal token on another, and is right on a third."""
+
+    def run(self, batch: Batch) -> Emission:
+        """One round for every request."""
+        judged = super().run(batch)
+        if batch.target.name == "near":
+            raise RuntimeError("near")
+        if batch.target.name == "far":
+            judged.tokens[3, 0] = -1
+        return judged
+
+
+TARGETS = {
+    "passes": ["near", "far", "context", "mixed", "peaked", "shared-noise", "whole", "void", "greedy"],
+    "fails": ["far", "whole", "void"],
+    "breaks": ["near", "far", "equal"],
+    "plain": ["rows-of-12", "rows-of-8"],
+    "small": ["shared-noise"],
+}
+SAMPLERS: dict[str, Any] = {"passes": StandardRejection(), "fails": Wrong(), "breaks": Breaks(), "plain": Multinomial()}
+SAMPLERS["small"] = Wrong()
+
+
+@pytest.fixture(scope="module")
+def statements() -> dict[str, Statement]:
+    """One receipt of each kind of verdict, as `pp3 qualify` builds it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    found = {}
+    for name, sampler in SAMPLERS.items():
+        who = sampler.describe()
+        trial = make(TrialSpec(sampler=name, targets=TARGETS[name]), who, "test")
+        measured = run(trial, sampler, Seed.of(trial.plan_sha256, COUNTER), "cpu", lambda *_: None)
+        one = Found(trial=trial, device=identity("cpu"), measured=measured, sources=Sources([["a.py", "0" * 64]], {}))
+        found[name] = trial_receipt.build(one, COUNTER, "given", datetime.now(UTC), trial_receipt.judge(one))
+    torch.set_num_threads(before)
+    return found
+
+
+SOURCES = cache(provenance.sources)
+
+
+@pytest.fixture(autouse=True)
+def _sources_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not change meanwhile, and every refusal reads them all."""
+    monkeypatch.setattr(provenance, "sources", SOURCES)
+
+
+@pytest.fixture
+def statement(statements: dict[str, Statement]) -> Statement:
+    """A fresh copy of the one that passes."""
+    return copy.deepcopy(statements["passes"])
+
+
+def sealed(statement: Statement) -> Verified:
+    """Verify a statement under its own digest, as a forger would write it."""
+    content = canonical.encode(statement)
+    ran = statement["predicate"]["run"]
+    moment = stamp(str(ran.get("startedUtc"))) if isinstance(ran, dict) else "unknown"
+    return verify(Path(f"{moment}-{hashlib.sha256(content).hexdigest()}.json"), content)
+
+
+def reseal_plan(statement: Statement) -> None:
+    """Make the plan's digest and the seed follow from a changed plan."""
+    p = statement["predicate"]
+    p["planSha256"] = canonical.sha256(p["plan"])
+    p["seed"]["sha256"] = Seed.of(p["planSha256"], p["seed"]["counter"]).value.hex()
+
+
+def rejudge(statement: Statement) -> None:
+    """Make everything derived follow from changed integers."""
+    p = statement["predicate"]
+    trial = trial_receipt.trial_of(p)
+    counts = {cell["id"]: cell["counts"] for cell in p["cells"]}
+    measured = Measured(counts=counts, strays=p["strays"], breaches=p["breaches"], broken=p["broken"])
+    judged = conclude(trial, measured, name_of(p["sampler"]["device"]))
+    p["tests"] = [test.plain() for test in judged.tests]
+    p["effects"] = {check: trial_receipt.effect_plain(effect) for check, effect in judged.effects.items()}
+    p["verdict"], p["reasons"], p["sentence"] = judged.verdict.value, judged.reasons, judged.sentence
+    p["resolution"] = trial_receipt.number(judged.resolution)
+
+
+def cell(statement: Statement, name: str) -> Any:
+    """The counts of a cell."""
+    return next(c["counts"] for c in statement["predicate"]["cells"] if c["id"] == name)
+
+
+def test_each_verifies(statements: dict[str, Statement]) -> None:
+    verdicts = {"passes": "PASS", "fails": "FAIL", "breaks": "INVALID", "plain": "PASS", "small": "FAIL"}
+    for name, verdict in verdicts.items():
+        found = sealed(statements[name])
+        assert found.ok, found.sentence
+        assert found.verdict == statements[name]["predicate"]["verdict"] == verdict
+        assert [step.name for step in found.steps] == [*STEPS, "sources"]
+        assert found.steps[-1].outcome == "skip"
+
+
+def test_each_has_a_page(statements: dict[str, Statement]) -> None:
+    """With its sentence, every reason and every target on it; the same bytes each time."""
+    for name, statement in statements.items():
+        content = canonical.encode(statement)
+        html = page(content, canonical.decode(content))
+        assert name != "small" or html == page(content, canonical.decode(content))
+        for target in statement["predicate"]["plan"]["targets"]:
+            assert f"<td>{target['name']}</td>" in html
+        for said in ("does not emit", "broke the sampler contract", "no evidence against"):
+            assert (said in html) == (said in statement["predicate"]["sentence"])
+        assert html.count('<li class="fail">') == len(statement["predicate"]["reasons"])
+
+
+def test_the_page_of_a_break_names_it(statements: dict[str, Statement]) -> None:
+    content = canonical.encode(statements["breaks"])
+    html = page(content, canonical.decode(content))
+    assert "raised RuntimeError at test_trial_receipt.py" in html
+    assert "3 tokens or drafts outside the vocabulary" in html
+
+
+def test_a_receipt_holds_all_that_was_found(statements: dict[str, Statement], tmp_path: Path) -> None:
+    """Written and read back: the integers, the declarations, the sources of sampler and harness."""
+    path = receipt.write(statements["fails"], tmp_path)
+    _, statement = receipt.read(path)
+    p = statement["predicate"]
+    assert statement["predicate"] == canonical.decode(canonical.encode(statements["fails"]))["predicate"]
+    assert p["plan"]["declared"]["draft_carrier"] == "probs"
+    assert p["sampler"]["files"] == [["a.py", "0" * 64]]
+    assert {f"pp3/harness/trial/{m}.py" for m in ("run", "guard", "judge", "seen")} <= {
+        s["name"] for s in statement["subject"]
+    }
+    assert p["strays"]
+    assert cli.run(["verify", str(path)]) == Exit.OK
+    assert cli.run(["verify", str(path), "--require-verdict", "PASS"]) == Exit.NEGATIVE
+
+
+def edit(*path: str | int, to: Any) -> Change:
+    """Set a value of the predicate, or give it to a function of the old one."""
+
+    def change(statement: Statement) -> None:
+        place = statement["predicate"]
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    """One change after the other."""
+
+    def change(statement: Statement) -> None:
+        for one in changes:
+            one(statement)
+
+    return change
+
+
+def move(name: str, amount: int = 1) -> Change:
+    """Events from the fullest atom of a cell to the next, so that every sum stays."""
+
+    def change(statement: Statement) -> None:
+        counts = cell(statement, name)
+        fullest, second = sorted(range(len(counts) - 1), key=lambda atom: -counts[atom])[:2]
+        counts[fullest] -= amount
+        counts[second] += amount
+
+    return change
+
+
+def add(name: str, atom: int, amount: int) -> Change:
+    """Events that come from nowhere."""
+
+    def change(statement: Statement) -> None:
+        cell(statement, name)[atom] += amount
+
+    return change
+
+
+def drop(name: str) -> Change:
+    """A cell goes."""
+    return edit("cells", to=lambda cells: [one for one in cells if one["id"] != name])
+
+
+def stray(name: str, outcome: int, count: int) -> dict[str, Any]:
+    """A named impossible outcome."""
+    return {"cell": name, "count": count, "outcome": outcome}
+
+
+TOKEN, LENGTH, BONUS = (
+    "near/depth-4/token/position-0/context-0",
+    "near/depth-4/length/none",
+    "near/depth-4/bonus/position-4/context-0",
+)
+JOINT, RESIDUAL = "whole/depth-2/joint/none", "near/depth-4/residual/position-0/context-0"
+TAMPERED: dict[str, tuple[Change, str]] = {
+    "an unknown field": (edit("mood", to="good"), "shape"),
+    "a negative count": (edit("cells", 0, "counts", 0, to=-1), "shape"),
+    "a stray that never came": (edit("strays", to=[stray(TOKEN, 3, 0)]), "shape"),
+    "another profile": (edit("profile", to="plain"), "plan"),
+    "another alpha": (edit("plan", "alpha", to="0.0001"), "plan"),
+    "another alpha, sealed anew": (both(edit("plan", "alpha", to="0.0001"), reseal_plan), "recompute statistics"),
+    "an alpha out of range, sealed anew": (both(edit("plan", "alpha", to="2.0"), reseal_plan), "plan"),
+    "a number of another spelling, sealed anew": (both(edit("plan", "power", to="0.9990"), reseal_plan), "plan"),
+    "more requests": (both(edit("plan", "requests", to=30_000), reseal_plan), "recompute counts"),
+    "a promise that was not made": (both(edit("plan", "detect", to="0.01"), reseal_plan), "verdict"),
+    "another declaration": (edit("plan", "declared", "void", to="unsupported"), "plan"),
+    "another declaration, sealed anew": (both(edit("plan", "declared", "void", to="unsupported"), reseal_plan), "plan"),
+    "a law of another carrier, sealed anew": (
+        both(
+            edit("plan", "declared", "target_carrier", to="logits"),
+            edit("plan", "declared", "draft_carrier", to="logits"),
+            reseal_plan,
+        ),
+        "recompute statistics",
+    ),
+    "another rule, sealed anew": (
+        both(edit("plan", "declared", "rule", to="sample-match"), reseal_plan),
+        "recompute counts",
+    ),
+    "a rule that there is not": (both(edit("plan", "declared", "rule", to="mine"), reseal_plan), "plan"),
+    "a carrier that there is not here": (
+        both(edit("plan", "declared", "target_carrier", to="tickets"), reseal_plan),
+        "plan",
+    ),
+    "a declaration too many": (both(edit("plan", "declared", "kindness", to="great"), reseal_plan), "plan"),
+    "a key too many": (both(edit("plan", "more", to=1), reseal_plan), "plan"),
+    "a key too few": (both(lambda s: s["predicate"]["plan"].pop("pool"), reseal_plan), "plan"),
+    "an invented reason not to be tried": (
+        both(edit("plan", "notApplicable", "mixed-greedy", to="tired"), reseal_plan),
+        "plan",
+    ),
+    "a target that is said not to apply": (
+        both(
+            edit("plan", "targets", to=lambda targets: [t for t in targets if t["name"] != "void"]),
+            edit("plan", "notApplicable", "void", to="invalidated drafts; the sampler declares that it takes none"),
+            reseal_plan,
+        ),
+        "plan",
+    ),
+    "a target that there is not": (both(edit("plan", "targets", 0, "name", to="nearly"), reseal_plan), "plan"),
+    "targets in another order": (
+        both(edit("plan", "targets", to=lambda t: t[::-1]), reseal_plan),
+        "recompute statistics",
+    ),
+    "a target twice": (both(edit("plan", "targets", to=lambda t: [*t, t[0]]), reseal_plan), "plan"),
+    "a target dropped with its counts": (
+        both(
+            edit("plan", "targets", to=lambda t: t[1:]),
+            edit("cells", to=lambda cells: [c for c in cells if not c["id"].startswith("near/")]),
+            reseal_plan,
+        ),
+        "recompute statistics",
+    ),
+    "another law": (edit("plan", "targets", 0, "lawSha256", to="0" * 64), "plan"),
+    "another law, sealed anew": (both(edit("plan", "targets", 0, "lawSha256", to="0" * 64), reseal_plan), "laws"),
+    "another counter": (edit("seed", "counter", to=8), "plan"),
+    "another seed": (edit("seed", "sha256", to="0" * 64), "plan"),
+    "another rule of seeds": (edit("seed", "rule", to="as I like"), "plan"),
+    "another name": (edit("sampler", "name", to="mine"), "plan"),
+    "another version": (edit("sampler", "version", to="9"), "plan"),
+    "a count changed": (add(TOKEN, 0, 1), "recompute counts"),
+    "a request that has no round": (add(JOINT, 0, -1), "recompute counts"),
+    "a bonus that no length has": (both(add(BONUS, 0, 1), add(BONUS, 1, 0)), "recompute counts"),
+    "a residual that no length has": (add(RESIDUAL, 0, -1), "recompute counts"),
+    "a longer round that has no token": (move(LENGTH), "recompute counts"),
+    "a cell dropped": (drop(BONUS), "recompute counts"),
+    "a cell twice": (edit("cells", to=lambda cells: [*cells, cells[0]]), "recompute counts"),
+    "a cell of another law": (edit("cells", 0, "id", to="near/depth-4/token/position-9/context-0"), "recompute counts"),
+    "a count too many in a cell": (edit("cells", 0, "counts", to=lambda counts: [*counts, 0]), "recompute counts"),
+    "a stray hidden": (both(add(LENGTH, -1, 1), add(LENGTH, 0, -1)), "recompute counts"),
+    "a stray that the law allows": (
+        both(add(TOKEN, -1, 1), add(TOKEN, 0, -1), edit("strays", to=[stray(TOKEN, 3, 1)])),
+        "recompute counts",
+    ),
+    "a stray beyond the vocabulary": (
+        both(add(TOKEN, -1, 1), add(TOKEN, 0, -1), edit("strays", to=[stray(TOKEN, 20, 1)])),
+        "recompute counts",
+    ),
+    "a stray of no cell": (edit("strays", to=[stray("near", 3, 1)]), "recompute counts"),
+    "a breach that is none": (edit("breaches", to={"near/rudeness": 1}), "recompute counts"),
+    "a breach of no target": (edit("breaches", to={"nearly/failed": 1}), "recompute counts"),
+    "a breach that never was": (edit("breaches", to={"near/failed": 0}), "recompute counts"),
+    "a break of no target": (edit("broken", to={"nearly": "raised"}), "recompute counts"),
+    "events moved within a cell": (both(move(TOKEN, 300)), "recompute statistics"),
+    "a breach that took no count away": (edit("breaches", to={"near/failed": 1}), "verdict"),
+    "a break that took no count away": (edit("broken", to={"near": "raised"}), "verdict"),
+    "another statistic": (edit("tests", 0, "g", to="1.5"), "recompute statistics"),
+    "another level": (edit("tests", 0, "alpha", to="0.1"), "recompute statistics"),
+    "another outcome": (edit("tests", 0, "outcome", to="fail"), "recompute statistics"),
+    "a test less": (edit("tests", to=lambda tests: tests[1:]), "recompute statistics"),
+    "a test that is not required": (edit("tests", 0, "required", to=False), "recompute statistics"),
+    "a larger effect": (edit("effects", "near/depth-4/token/position-0", "tv", to="0.5"), "recompute statistics"),
+    "another worst outcome": (
+        edit("effects", "near/depth-4/token/position-0", "outcome", to="token 99"),
+        "recompute statistics",
+    ),
+    "an effect less": (edit("effects", to=lambda e: dict(list(e.items())[1:])), "recompute statistics"),
+    "a finer resolution": (edit("resolution", to="0.001"), "recompute statistics"),
+    "another verdict": (edit("verdict", to="FAIL"), "verdict"),
+    "a reason invented": (edit("reasons", to=["none"]), "verdict"),
+    "another sentence": (edit("sentence", to=lambda said: said.replace("on a CPU", "on an H200")), "verdict"),
+    "another device": (edit("sampler", "device", "backend", to="cuda"), "verdict"),
+    "a claim left out": (edit("nonClaims", to=lambda claims: claims[1:]), "non-claims"),
+}
+
+
+@pytest.mark.parametrize(("change", "step"), TAMPERED.values(), ids=TAMPERED)
+def test_tampering_is_refused_at_its_step(change: Change, step: str, statement: Statement) -> None:
+    change(statement)
+    found = sealed(statement)
+    assert not found.ok
+    assert found.steps[-1].outcome == "FAIL"
+    assert (found.steps[-1].name, [one.name for one in found.steps[:-1]]) == (step, STEPS[: STEPS.index(step)]), found
+    assert found.sentence.startswith(f"NOT VERIFIED at {step}: ")
+    assert "\n" not in found.sentence
+
+
+def test_every_step_has_a_tampering_that_it_catches() -> None:
+    assert {step for _, step in TAMPERED.values()} == {*STEPS[2:]}
+
+
+def test_what_follows_from_other_integers_verifies(statement: Statement) -> None:
+    """Self-attested: who makes up the counts, and judges them rightly, is not found out here. It says so."""
+    both(move(TOKEN, 300), rejudge)(statement)
+    found = sealed(statement)
+    assert found.ok
+    assert "assurance=self-attested" in found.sentence
+
+
+FAILING: dict[str, tuple[Change, str]] = {
+    "its verdict": (edit("verdict", to="PASS"), "verdict"),
+    "its reasons": (edit("reasons", to=lambda reasons: reasons[1:]), "verdict"),
+    "its strays": (edit("strays", to=[]), "recompute counts"),
+    "its strays and their counts": (
+        both(
+            edit("strays", to=[]),
+            edit("cells", to=lambda cells: [c | {"counts": [*c["counts"][:-1], 0]} for c in cells]),
+        ),
+        "recompute counts",
+    ),
+    "a stray's number": (edit("strays", 0, "count", to=lambda n: n + 1), "recompute counts"),
+    "a stray twice": (edit("strays", to=lambda strays: [*strays, strays[0]]), "recompute counts"),
+    "another outcome of a stray": (edit("strays", 0, "outcome", to=lambda n: 19 - n), "recompute counts"),
+    "the effect of a failure": (edit("effects", "far/depth-4/token/position-0", "tv", to="0"), "recompute statistics"),
+}
+
+
+@pytest.mark.parametrize(("change", "step"), FAILING.values(), ids=FAILING)
+def test_a_failure_cannot_be_hidden(change: Change, step: str, statements: dict[str, Statement]) -> None:
+    statement = copy.deepcopy(statements["fails"])
+    change(statement)
+    found = sealed(statement)
+    assert (found.ok, found.steps[-1].name) == (False, step), found.sentence
+
+
+BROKEN: dict[str, tuple[Change, str]] = {
+    "its break": (edit("broken", to={}), "recompute counts"),
+    "its breach": (edit("breaches", to={}), "recompute counts"),
+    "both, with the counts filled up": (
+        both(
+            edit("broken", to={}),
+            edit("breaches", to={}),
+            edit("cells", to=lambda cells: [c for c in cells if "equal" in c["id"]]),
+        ),
+        "recompute counts",
+    ),
+    "its reasons": (edit("reasons", to=[]), "verdict"),
+    "another verdict": (edit("verdict", to="INCONCLUSIVE"), "verdict"),
+}
+
+
+@pytest.mark.parametrize(("change", "step"), BROKEN.values(), ids=BROKEN)
+def test_a_break_cannot_be_hidden(change: Change, step: str, statements: dict[str, Statement]) -> None:
+    statement = copy.deepcopy(statements["breaks"])
+    change(statement)
+    found = sealed(statement)
+    assert (found.ok, found.steps[-1].name) == (False, step), found.sentence
+
+
+ODD: list[Any] = [None, True, -1, 2**53 - 1, "", "x", "1e400", [], [[]], {}, {"a": 1}]
+
+
+def test_no_value_of_any_kind_makes_verification_raise(statements: dict[str, Statement]) -> None:
+    """Each value replaced by one of another kind and sealed anew: a verdict, never a crash."""
+    statement: Statement = copy.deepcopy(statements["small"])
+    statement["predicate"] |= {"breaches": {"shared-noise/failed": 1}, "broken": {"shared-noise": "raised"}}
+    crashes = []
+
+    def attempt(path: str, seal: bool) -> None:
+        forged = copy.deepcopy(statement)
+        try:
+            if seal:
+                reseal_plan(forged)
+            sealed(forged)
+        except Exception as error:
+            crashes.append(f"{path}: {type(error).__name__}: {error}")
+
+    def visit(place: Any, keys: list[Any], path: str, depth: int) -> None:
+        for key in keys:
+            where, old = f"{path}.{key}", place[key]
+            for odd in ODD:
+                place[key] = odd
+                attempt(f"{where} = {odd!r}", seal=False)
+                if where.startswith("predicate.plan."):
+                    attempt(f"{where} = {odd!r}, the plan sealed anew", seal=True)
+            place[key] = old
+            if isinstance(old, dict) and depth < 3:
+                visit(old, list(old)[:6] if key != "declared" else list(old), where, depth + 1)
+            elif isinstance(old, list) and old and depth < 3:
+                visit(old, [0], where, depth + 1)
+
+    visit(statement["predicate"], list(statement["predicate"]), "predicate", 0)
+    assert crashes == []
+
+
+def test_another_kind_is_no_trial(statement: Statement) -> None:
+    edit("kind", to="qualify")(statement)
+    assert sealed(statement).steps[-1].name == "shape"
+    with pytest.raises(ReceiptError):
+        shapes.check_shape(statement)
+
+
+def test_a_description_survives_a_receipt() -> None:
+    """What is declared is rebuilt from the plan alone, whatever is declared."""
+    who = Description(
+        name="it",
+        kind="verifier",
+        version="2",
+        target_carrier="logits",
+        draft_carrier="one-hot",
+        void="residual",
+        greedy=True,
+    )
+    trial = make(TrialSpec(targets=["near", "peaked"]), who, "test")
+    found = Found(trial=trial, device=identity("cpu"))
+    statement = trial_receipt.build(found, 1, "next", datetime.now(UTC), trial_receipt.judge(found))
+    again = trial_receipt.trial_of(canonical.decode(canonical.encode(statement))["predicate"])
+    assert again.plan == trial.plan
+    assert again.who == who
