@@ -6,7 +6,7 @@ RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/m
        HYPOTHESIS_STORAGE_DIRECTORY=$(SCRATCH)/hypothesis TRITON_DEFAULT_FP_FUSION=1
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
-.PHONY: qualify test test-gpu soak lint format evidence image vllm-check release-check clean
+.PHONY: qualify test test-gpu soak lint format evidence image sglang vllm-check release-check clean
 .DEFAULT_GOAL := qualify
 
 .venv/ready: pyproject.toml constraints.txt
@@ -41,6 +41,9 @@ evidence: .venv/ready  ## rewrite the README's table of committed evidence
 
 image: .venv/ready  ## fetch the sampler files of a pinned vLLM into .image (VERSION=0.33.0, CACHE=folder)
 	$(RUN) .venv/bin/python -P -m pp3.harness.image.fetch $(VERSION) $(if $(CACHE),--cache '$(CACHE)')
+
+sglang: .venv/ready  ## fetch SGLang's pinned verifier file into .image
+	$(RUN) .venv/bin/python -P -m pp3.harness.samplers.sglang_file $(VERSION)
 
 vllm-check: .venv/ready  ## find vLLM 0.28.0's fault and not in 0.29.0, in the interpreter (make image VERSION=x fetches)
 	$(RUN) TRITON_INTERPRET=1 CUDA_VISIBLE_DEVICES= .venv/bin/python -P -m pp3.harness.samplers.vllm_check

@@ -26,9 +26,8 @@ Rounds = dict[tuple[int, ...], Fraction]
 
 def who(rule: Rule, **more: Any) -> Description:
     """A verifier by a rule."""
-    return Description(
-        **{"name": "it", "kind": Kind.VERIFIER, "target_carrier": Carrier.PROBS, "rule": rule, "greedy": True} | more
-    )
+    given: dict[str, Any] = {"name": "it", "kind": Kind.VERIFIER, "target_carrier": Carrier.PROBS, "rule": rule}
+    return Description(**given | {"greedy": True} | more)
 
 
 def code_of(tokens: tuple[int, ...], vocab: int) -> int:
@@ -117,7 +116,7 @@ def standard(pair: Pair, pattern: str, residual_of_void: bool) -> Rounds:
         target, draft = laws(pair, j, tokens, start)
         residual = [max(a - b, Fraction(0)) for a, b in zip(target, draft, strict=True)]
         if j == pair.depth or void[j]:
-            law = residual if j < pair.depth and residual_of_void and sum(residual) else target
+            law = residual if j < pair.depth and residual_of_void and any(residual) else target
             for token, part in enumerate(law):
                 if part:
                     found[(*tokens, token)] += mass * part / sum(law)
@@ -162,7 +161,9 @@ def test_block_verification_keeps_more_and_emits_the_target(rng: np.random.Gener
             for token in range(3):
                 emitted = sum((m for tokens, m in rounds.items() if tokens[0] == token), Fraction(0))
                 assert emitted == Fraction(int(pair.weights[0, token]), ONE)
-        mean = [sum(len(tokens) * mass for tokens, mass in rounds.items()) for rounds in (block, one_by_one)]
+        mean = [
+            sum((len(tokens) * mass for tokens, mass in rounds.items()), Fraction(0)) for rounds in (block, one_by_one)
+        ]
         assert mean[0] >= mean[1]
         longer += mean[0] > mean[1]
     assert longer

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,7 +180,7 @@ def test_a_digest_covers_all_that_makes_the_law() -> None:
         ({"row_of": np.zeros((5, 2), np.int64)}, "3 temperatures need as many contexts"),
     ],
 )
-def test_what_is_no_pair_is_refused(change: dict[str, object], message: str) -> None:
+def test_what_is_no_pair_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(build("mixed"), **change)
 

@@ -31,21 +31,10 @@ STEPS = {
 
 def who(carrier: Carrier = Carrier.LOGITS, rules: Rules | None = None, **more: Any) -> Description:
     """A sampler that filters by these rules."""
-    said = (
-        {}
-        if rules is None
-        else {
-            "order": rules.order,
-            "ties": rules.ties,
-            "top_p_ties": rules.top_p_ties,
-            "top_p_hit": rules.hit,
-        }
-    )
-    return Description(
-        **{"name": "it", "kind": Kind.PLAIN, "target_carrier": carrier, "filters": EVERYTHING, "greedy": True}
-        | said
-        | more
-    )
+    given: dict[str, Any] = {"name": "it", "kind": Kind.PLAIN, "target_carrier": carrier, "filters": EVERYTHING}
+    if rules is not None:
+        given |= {"order": rules.order, "ties": rules.ties, "top_p_ties": rules.top_p_ties, "top_p_hit": rules.hit}
+    return Description(**given | {"greedy": True} | more)
 
 
 class Kept:
@@ -92,7 +81,7 @@ def filtered(case: Case, masses_at: Any, rules: Rules) -> dict[int, tuple[int, F
                 kept.cut(s.top_k, rules.ties)
             elif step in ("p", "P") and np.float32(s.top_p) != 1:
                 pool = sorted(kept.masses, reverse=True) if step == "P" else left
-                limit = Fraction(float(np.float32(s.top_p))) * sum(pool)
+                limit = Fraction(float(np.float32(s.top_p))) * sum(pool, Fraction(0))
                 total, size = Fraction(0), 0
                 for mass in pool:
                     if total > limit or (total == limit and rules.hit is Hit.STOPS):
@@ -102,7 +91,8 @@ def filtered(case: Case, masses_at: Any, rules: Rules) -> dict[int, tuple[int, F
             elif step == "m" and s.min_p:
                 limit = Fraction(float(np.float32(s.min_p))) * left[0]
                 kept.cut(sum(mass >= limit for mass in left), Ties.ALL_KEPT)
-    found, total = {}, sum(kept.sorted())
+    found: dict[int, tuple[int, Fraction]] = {}
+    total = sum(kept.sorted(), Fraction(0))
     for ids, count in kept.groups:
         mass = kept.masses[ids[0]]
         if count < len(ids):

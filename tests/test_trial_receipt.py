@@ -13,6 +13,7 @@ import torch
 
 from pp3 import Batch, Description, Emission
 from pp3.harness import canonical, cli
+from pp3.harness.battery import number
 from pp3.harness.errors import Exit, ReceiptError
 from pp3.harness.evidence import provenance, receipt, shapes
 from pp3.harness.evidence import trial as trial_receipt
@@ -22,7 +23,7 @@ from pp3.harness.report.render import page
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
 from pp3.harness.trial.device import identity, name_of
-from pp3.harness.trial.judge import conclude
+from pp3.harness.trial.judge import conclude, effect_plain
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.order import Sources
 from pp3.harness.trial.parent import Found
@@ -129,9 +130,9 @@ def rejudge(statement: Statement) -> None:
     measured = Measured(counts=counts, strays=p["strays"], breaches=p["breaches"], broken=p["broken"])
     judged = conclude(trial, measured, name_of(p["sampler"]["device"]))
     p["tests"] = [test.plain() for test in judged.tests]
-    p["effects"] = {check: trial_receipt.effect_plain(effect) for check, effect in judged.effects.items()}
+    p["effects"] = {check: effect_plain(effect) for check, effect in judged.effects.items()}
     p["verdict"], p["reasons"], p["sentence"] = judged.verdict.value, judged.reasons, judged.sentence
-    p["resolution"] = trial_receipt.number(judged.resolution)
+    p["resolution"] = number(judged.resolution)
 
 
 def cell(statement: Statement, name: str) -> Any:

@@ -97,7 +97,8 @@ DECLARED: dict[str, dict[str, Any]] = {
 
 def who(declared: dict[str, Any]) -> Description:
     """A sampler that declares this."""
-    return Description(**{"name": "it", "kind": Kind.VERIFIER, "greedy": True} | declared)
+    given: dict[str, Any] = {"name": "it", "kind": Kind.VERIFIER, "greedy": True}
+    return Description(**given | declared)
 
 
 def softmax(logits: Any, heat: Fraction) -> Row:

@@ -3,6 +3,7 @@
 from pp3.harness.samplers.registry import HOME, Entry
 from pp3.harness.samplers.vllm_entries import VLLM
 
+SGLANG = f"{HOME}.sglang_file:missing"
 CATALOGUE = (
     Entry(
         name="torch-multinomial",
@@ -52,12 +53,14 @@ CATALOGUE = (
         target=f"{HOME}.sglang_chain:Chain",
         about="SGLang's verification of a chain of drafts, its file alone: coins are handed in",
         needs=("torch", "triton"),
+        absent=SGLANG,
     ),
     Entry(
         name="sglang-chain-block",
         target=f"{HOME}.sglang_chain:block",
         about="the same by block verification",
         needs=("torch", "triton"),
+        absent=SGLANG,
     ),
     Entry(
         name="flashinfer-logits",

@@ -34,6 +34,7 @@ class Entry:
     image: str = ""  # version of vLLM whose files it needs
     gpu: bool = False
     version: str = ""  # of the first needed package that the adapter is written for; "" for any
+    absent: str = ""  # module:function that says why its file is not here, or ""
     slow: str = ""  # why a survey leaves it out unless it is named
 
 
@@ -107,6 +108,9 @@ def missing(entry: Entry, gpu: bool) -> str:
             return f"{module} is not installed"
     if entry.gpu and not gpu:
         return "needs a CUDA GPU"
+    if entry.absent:
+        where, _, name = entry.absent.partition(":")
+        return str(getattr(importlib.import_module(where), name)())
     return _no_image(entry.image) if entry.image else ""
 
 

@@ -1,5 +1,6 @@
 """`pp3 qualify --sampler NAME`: one trial in a process of its own, its receipt, its page, one sentence."""
 
+import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -84,10 +85,11 @@ def run_one(
     folders: store.Store,
     progress: Progress,
     paged: bool = True,
+    stop: threading.Event | None = None,
 ) -> Ran:
-    """Run, judge and write one trial; with its page, unless a survey has one for all."""
+    """Run, judge and write one trial; with its page, unless a survey has one for all. `stop` as parent.run."""
     started, clock = datetime.now(UTC), time.perf_counter()
-    found = parent.run(spec, given, image, device, counter, progress)
+    found = parent.run(spec, given, image, device, counter, progress, stop)
     judged = trial_receipt.judge(found)
     statement = trial_receipt.build(found, counter, chosen, started, judged)
     written = receipt.write(statement, folders.receipts)

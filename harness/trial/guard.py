@@ -16,11 +16,13 @@ import numpy as np
 import torch
 
 from pp3.harness.errors import Exit, PP3Error
+from pp3.harness.samplers import contract, tensors
 from pp3.harness.samplers.contract import Batch, Emission, Kind, Sampler
 from pp3.harness.samplers.tensors import Tensors
 from pp3.harness.tally import Tally
 from pp3.harness.trial.sources import INSTALLED
 
+OURS = (__file__, contract.__file__, tensors.__file__)
 LONGEST = 300  # characters of an exception that are shown
 
 
@@ -88,7 +90,7 @@ def _not_memory(error: BaseException) -> None:
 
 def raised(error: BaseException) -> str:
     """An exception in one line, with the last place in the sampler's own code."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename not in OURS]
     own = [f for f in frames if not set(INSTALLED) & set(f.filename.split(os.sep))]
     said = " ".join(str(error).split())
     what = f"called sys.exit({said})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"

@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,8 +57,20 @@ class _Heard:
     done: bool = False  # everything is said, whatever becomes of it now
 
 
-def run(spec: TrialSpec, given: bool, image: Path | None, device: str, counter: int, progress: Progress) -> Found:
-    """Run one sampler. PP3Error if it cannot even be asked who it is; a crash after that is a finding."""
+def run(
+    spec: TrialSpec,
+    given: bool,
+    image: Path | None,
+    device: str,
+    counter: int,
+    progress: Progress,
+    stop: threading.Event | None = None,
+) -> Found:
+    """Run one sampler. PP3Error if it cannot even be asked who it is; a crash after that is a finding.
+
+    KeyboardInterrupt soon after `stop` is set: an interrupt reaches the main thread alone.
+    """
+    stop = stop or threading.Event()
     order = Order(
         sampler=spec.sampler,
         image=str(image) if image else None,
@@ -69,14 +82,14 @@ def run(spec: TrialSpec, given: bool, image: Path | None, device: str, counter: 
         report=-1,
         only=[],
     )
-    heard = _process(order, progress)
+    heard = _process(order, progress, stop)
     if heard.refused is not None:
         raise PP3Error(heard.refused.message, Exit(heard.refused.code))
     if heard.who is None:
         raise PP3Error(f"sampler {spec.sampler}: its process {heard.end}", Exit.NEGATIVE)
     found = Found(trial=_planned(heard.who, spec), device=heard.who.device)
     while left := _take(heard, found):
-        heard = _process(msgspec.structs.replace(order, only=left), progress)
+        heard = _process(msgspec.structs.replace(order, only=left), progress, stop)
     return found
 
 
@@ -104,7 +117,7 @@ def _take(heard: _Heard, found: Found) -> list[str]:
     return [] if why else left
 
 
-def _process(order: Order, progress: Progress) -> _Heard:
+def _process(order: Order, progress: Progress, stop: threading.Event) -> _Heard:
     """One process from start to end, and the end of all that it started."""
     read, write = os.pipe()
     process = subprocess.Popen(
@@ -123,7 +136,7 @@ def _process(order: Order, progress: Progress) -> _Heard:
     try:
         with contextlib.suppress(BrokenPipeError), process.stdin:  # if it died at once, that is heard below
             process.stdin.write(msgspec.json.encode(msgspec.structs.replace(order, report=write)))
-        printed = _listen(process, read, heard, progress)
+        printed = _listen(process, read, heard, progress, stop)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0 if heard.silent else GRACE)
         heard.end = heard.end or _ended(process.returncode, heard.silent, printed)
@@ -136,7 +149,9 @@ def _process(order: Order, progress: Progress) -> _Heard:
         process.stdout.close()
 
 
-def _listen(process: subprocess.Popen[bytes], read: int, heard: _Heard, progress: Progress) -> bytes:
+def _listen(
+    process: subprocess.Popen[bytes], read: int, heard: _Heard, progress: Progress, stop: threading.Event
+) -> bytes:
     """Hear a process until it leaves, closes its report or says nothing for too long; the last that it printed."""
     assert process.stdout is not None
     printed, pending = b"", b""
@@ -145,6 +160,8 @@ def _listen(process: subprocess.Popen[bytes], read: int, heard: _Heard, progress
         selector.register(read, selectors.EVENT_READ, True)
         selector.register(process.stdout, selectors.EVENT_READ, False)
         while time.monotonic() - last < SILENCE:
+            if stop.is_set():
+                raise KeyboardInterrupt
             gone = process.poll() is not None
             ready = selector.select(timeout=0 if gone else 0.5)
             reported = False

@@ -1,7 +1,9 @@
 """`pp3 survey`: every sampler that can run here, one receipt each, and one page that says what became of them all."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,14 +46,14 @@ def run_command(
     check(TrialSpec(requests=count, detect=promised), "pp3 survey")
     folders = store.open_store(out)
     ran: dict[str, Ran] = {}
-    with Bar() as bar, ThreadPoolExecutor(jobs) as pool:
+    with Bar() as bar, _stoppable(jobs) as (pool, stop):
         running = {}
         for entry in chosen:
             counter, how = store.claim_counter(folders, None)
             spec = TrialSpec(sampler=entry.name, requests=count, detect=promised)
             own = image if entry.image else None
             given = requests is not None
-            one = pool.submit(run_one, spec, given, own, where, counter, how, folders, bar.update, paged=False)
+            one = pool.submit(run_one, spec, given, own, where, counter, how, folders, bar.update, False, stop)
             running[one] = entry.name
         for one in as_completed(running):
             try:
@@ -81,6 +83,19 @@ def run_command(
     click.echo(f"receipt  {shown(written)}")
     click.echo(f"page     {shown(page) if page else 'not written: pip install pp3[report]'}")
     return Exit.OK
+
+
+@contextmanager
+def _stoppable(jobs: int) -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
+    """Threads that an interrupt ends, those that run and those that wait."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            yield pool, stop
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def select(names: Sequence[str], gpu: bool) -> tuple[list[registry.Entry], dict[str, str]]:
