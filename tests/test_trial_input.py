@@ -245,7 +245,7 @@ def test_what_is_refused_in_its_process(
     assert wrong == []
 
 
-def in_this_process(order: Any, progress: Any) -> Any:
+def in_this_process(order: Any, *_: Any) -> Any:
     """What the child would refuse, without its start."""
     from pp3.harness.errors import PP3Error
     from pp3.harness.samplers import registry

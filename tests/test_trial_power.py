@@ -143,7 +143,7 @@ VERIFIERS: dict[str, tuple[Verifier, str]] = {
     ),
     "residual of 1e-4 where it is none": (
         Verifier({"residual": lambda s, r, p, q: r + 1e-4}),
-        rf"^mixed, {REPLACED}: {IMPOSSIBLE}",
+        rf"^\S+, {REPLACED}: {IMPOSSIBLE}",
     ),
     "residual from P where it is below Q": (
         Verifier({"residual": lambda s, r, p, q: torch.where(q > p, 0, p)}),

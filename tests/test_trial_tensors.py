@@ -55,7 +55,7 @@ VERIFIER = who(Kind.VERIFIER)
 CARRIERS = ("target_probs", "target_logits", "draft_probs", "draft_logits", "scaled_draft_logits")
 
 
-@pytest.mark.parametrize("name", pairs.NAMES)
+@pytest.mark.parametrize("name", [name for name in pairs.NAMES if name != "equal"])  # as logits it is left out
 def test_every_carrier_is_the_row_of_its_drafts(name: str) -> None:
     """One request after the other, one position after the other."""
     b = batch(VERIFIER, name)
