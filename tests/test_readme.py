@@ -54,8 +54,7 @@ def test_committed_evidence_verifies() -> None:
                 "pp3.harness.cli",
                 "verify",
                 str(ROOT / row.receipt),
-                "--require-verdict",
-                row.verdict,
+                *([] if row.kind == "survey" else ["--require-verdict", row.verdict]),
             ],
             cwd=ROOT,
             capture_output=True,
@@ -94,7 +93,7 @@ def typed(line: str, checkout: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(checkout)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

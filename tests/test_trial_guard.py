@@ -1,6 +1,8 @@
 """Samplers that break the contract in this process: INVALID, by the name of what they did, and nothing else falls."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -371,6 +373,17 @@ def test_the_same_counter_gives_the_same_requests_and_draws() -> None:
         qualify(Planted("plain", run), targets=["rows-of-12"], requests=REQUESTS, device="cpu", counter=counter)
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_a_fork_does_not_come_back_twice() -> None:
+    """Else all that follows in a test suite would run twice."""
+    code = (
+        "import os\nfrom pp3 import qualify\nfrom pp3.harness.samplers.torch_controls import Multinomial\n"
+        "class Forks(Multinomial):\n    def run(self, batch):\n        os.fork()\n        return super().run(batch)\n"
+        "print(qualify(Forks(), targets=['rows-of-12'], requests=100, device='cpu').verdict, flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "INCONCLUSIVE\n"
 
 
 def test_an_interrupt_is_no_finding() -> None:

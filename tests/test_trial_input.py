@@ -419,3 +419,14 @@ def test_json_is_one_object(here: Path, capsys: pytest.CaptureFixture[str]) -> N
     said = json.loads(capsys.readouterr().out)
     assert (said["verdict"], said["counter"], said["requests"], said["reasons"]) == ("PASS", 3, 20_000, [])
     assert "(chosen from 10)" in said["sentence"]
+
+
+def test_a_promise_raises_the_requests_by_itself(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By option and by file, as long as no number is given."""
+    (here / "c.toml").write_text("sampler = 'mine.py:Mine'\ntargets = ['rows-of-12']\ndetect = 0.025\n")
+    options = ["--device", "cpu", "--counter", "3", "--json"]
+    assert cli.run(["qualify", "--campaign", "c.toml", *options, "--out", "one"]) == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    assert said["resolution"] <= 0.025
+    assert said["requests"] > 4 * QUICK
+    refused(["--campaign", "c.toml", "--requests", "20000"], capsys)

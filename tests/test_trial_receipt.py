@@ -392,6 +392,10 @@ FAILING: dict[str, tuple[Change, str]] = {
         "recompute counts",
     ),
     "a stray's number": (edit("strays", 0, "count", to=lambda n: n + 1), "recompute counts"),
+    "a stray in two parts": (
+        edit("strays", to=lambda s: [s[0] | {"count": 1}, s[0] | {"count": s[0]["count"] - 1}, *s[1:]]),
+        "recompute counts",
+    ),
     "a stray twice": (edit("strays", to=lambda strays: [*strays, strays[0]]), "recompute counts"),
     "another outcome of a stray": (edit("strays", 0, "outcome", to=lambda n: 19 - n), "recompute counts"),
     "the effect of a failure": (edit("effects", "far/depth-4/token/position-0", "tv", to="0"), "recompute statistics"),
@@ -417,6 +421,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
         ),
         "recompute counts",
     ),
+    "more events than requests": (add("near/depth-4/length/none", 0, 20_001), "recompute counts"),
     "its reasons": (edit("reasons", to=[]), "verdict"),
     "another verdict": (edit("verdict", to="INCONCLUSIVE"), "verdict"),
 }

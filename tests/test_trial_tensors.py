@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -232,6 +233,29 @@ def test_a_draft_is_the_token_whose_share_holds_its_word() -> None:
             token = next(t for t in range(len(law)) if place < sum(law[: t + 1]))
             assert found[i, j] == token
             context = int(target.context_of[token])
+
+
+def test_every_place_goes_to_one_token() -> None:
+    """A law over 8: each token has exactly its places, the first and the last of them included."""
+    law = np.array([[1, 0, 4, 3], [0, 2, 6, 0]])
+    target = SimpleNamespace(
+        name="eighths",
+        total=8,
+        proposal_weights=lambda: law,
+        row_of=np.array([[0, 0], [0, 1]]),
+        context_of=np.array([0, 1, 0, 1]),
+        patterns=("none",),
+        starts=1,
+    )
+    requests = np.arange(400)
+    places = words(SEED, "drafts/eighths", requests, 2) >> np.uint64(61)
+    assert set(places.flatten().tolist()) == set(range(8))
+    found = drafts.drawn(cast(Any, target), 2, SEED, requests)
+    first = [0, 2, 2, 2, 2, 3, 3, 3]
+    for i in range(400):
+        assert found[i, 0] == first[places[i, 0]]
+        second = first if found[i, 0] in (0, 2) else [1, 1, 2, 2, 2, 2, 2, 2]
+        assert found[i, 1] == second[places[i, 1]]
 
 
 def test_patterns_void_their_drafts() -> None:
