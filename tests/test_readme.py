@@ -128,7 +128,8 @@ def test_what_is_left_out_is_still_shown() -> None:
 def test_make_evidence_writes_the_table_that_pp3_evidence_prints(tmp_path: Path) -> None:
     """On a copy of the README, with the rule's own command."""
     assert "make evidence" in INLINE
-    rule = subprocess.run(["make", "-n", "evidence"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    make = ["make", "-n", "--no-print-directory", "evidence"]
+    rule = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     command = rule.splitlines()[-1]
     assert command == ".venv/bin/pp3 evidence --write README.md"
     shutil.copy(ROOT / "README.md", tmp_path)
