@@ -1,7 +1,7 @@
 """Judge counts: G for the verdict, Pearson recorded beside it, and a forbidden outcome as a hard failure.
 
-G = 2 sum n ln(n / (n_total p)) over the pooled groups of a cell, given the cell's own number of events; statistics of
-cells with different contexts are independent given those numbers, so they and their degrees of freedom add.
+G = 2 sum n ln(n / (n_total p)) over the pooled groups of a cell, given the events of each stratum; statistics of cells
+and strata with different contexts are independent given those numbers, so they and their degrees of freedom add.
 """
 
 import dataclasses
@@ -10,13 +10,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special, stats
 
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import TOO_FEW, Check, Pooled, detectable_tv, pool
+from pp3.harness.dependence import RARE
+from pp3.harness.design import TOO_FEW, Check, Method, Pooled, pool
+from pp3.harness.power import Effect, detectable, excluded
 
 DIGITS = 6
 SEED_FAMILY_ALPHA = 2e-6  # the customer's: 1e-5 over five targets
+CONFIDENCE = 0.999  # of the largest effect that is not excluded
 Counts = dict[str, list[int]]
 
 
@@ -26,6 +30,7 @@ class TestResult:
 
     id: str
     event: Event
+    method: Method
     df: int
     events: int
     g: float
@@ -33,17 +38,29 @@ class TestResult:
     pearson: float
     pearson_p: float
     alpha: float
-    detectable_tv: float
+    detectable: Effect  # at the planned size
+    excluded: Effect  # the largest that these counts leave possible
     forbidden: int
+    worst: str  # of outcomes one by one: the cell and outcome of the smallest tail
     reason: str
     required: bool
 
     @property
+    def decides(self) -> bool:
+        """Whether more than a forbidden outcome can fail it."""
+        return self.alpha > 0
+
+    @property
+    def significant(self) -> bool:
+        """Whether its statistic lies beyond its level."""
+        return self.decides and self.p <= self.alpha
+
+    @property
     def outcome(self) -> str:
         """pass, fail, certain (only a forbidden outcome could fail it) or unresolved."""
-        if self.forbidden or (self.df and self.p <= self.alpha):
+        if self.forbidden or self.significant:
             return "fail"
-        if self.df:
+        if self.decides:
             return "pass"
         return "unresolved" if self.reason == TOO_FEW else "certain"
 
@@ -51,19 +68,23 @@ class TestResult:
         """Receipt form."""
         return {
             "alpha": number(self.alpha),
-            "detectableTv": number(self.detectable_tv),
+            "detectable": number(self.detectable.size),
             "df": self.df,
             "event": self.event.value,
             "events": self.events,
+            "excluded": number(self.excluded.size),
             "forbidden": self.forbidden,
             "g": number(self.g),
             "id": self.id,
+            "method": self.method.value,
             "outcome": self.outcome,
             "p": number(self.p),
             "pearson": number(self.pearson),
             "pearsonP": number(self.pearson_p),
             "reason": self.reason,
             "required": self.required,
+            "unit": self.detectable.unit.value,
+            "worst": self.worst,
         }
 
 
@@ -72,41 +93,139 @@ def number(value: float) -> str:
     return f"{value:.{DIGITS}g}"
 
 
-def judge(check: Check, counts: Counts, power: float) -> TestResult:
+def judge(check: Check, counts: Counts, power: float, slack: "Slack | None" = None) -> TestResult:
     """Judge one check from the counts of each cell, merged over batch sizes."""
-    g = pearson = 0.0
-    events = 0
-    for pooled in check.cells:
-        one_g, one_pearson = statistics(pooled, counts[pooled.cell.id])
-        g, pearson = g + one_g, pearson + one_pearson
-        events += sum(counts[pooled.cell.id])
-    decides = check.df > 0
+    g, pearson, events = totals(check, counts)
+    forbidden = sum(counts[cell][-1] for cell in check.counted)
+    p, worst = _p(check, counts, g, events)
+    if slack is not None and slack.explains(forbidden, _met(check, counts) * _drafts(check)):
+        forbidden = 0
+    chi_square = check.df > 0 and check.method in (Method.G, Method.BINOMIAL, Method.FIT)
     return TestResult(
         id=check.id,
         event=check.event,
+        method=check.method,
         df=check.df,
-        events=events if decides else sum(sum(counts[cell]) for cell in check.counted),
+        events=events if check.cells else _met(check, counts),
         g=g,
-        p=float(stats.chi2.sf(g, check.df)) if decides else 1.0,
+        p=p,
         pearson=pearson,
-        pearson_p=float(stats.chi2.sf(pearson, check.df)) if decides else 1.0,
+        pearson_p=float(stats.chi2.sf(pearson, check.df)) if chi_square else 1.0,
         alpha=check.alpha,
-        detectable_tv=detectable_tv(check.alpha, check.df, check.events, power) if decides else 1.0,
-        forbidden=sum(counts[cell][-1] for cell in check.counted),
+        detectable=detectable(check, power),
+        excluded=excluded(check, g, events, CONFIDENCE, observed(check, counts)),
+        forbidden=forbidden,
+        worst=worst,
         reason=check.reason,
         required=check.required,
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slack:
+    """How often, at most, rounding of a law's carrier rejects a draft that the law always keeps."""
+
+    chance: float  # a draft
+    level: float  # at which more than that is no rounding
+
+    def explains(self, seen: int, drafts: int) -> bool:
+        """Whether so many impossible outcomes among so many drafts may be rounding."""
+        return float(stats.binom.sf(seen - 1, drafts, self.chance)) > self.level
+
+
+def _drafts(check: Check) -> int:
+    """Drafts that an event of a check is made of."""
+    return {Event.LENGTH: check.depth, Event.LENGTH_PAIR: 2 * check.depth}.get(check.event, 1)
+
+
+def _met(check: Check, counts: Counts) -> int:
+    """Events of a check that pools nothing."""
+    return sum(sum(counts[name]) for name in check.counted or [cell.id for cell in check.single])
+
+
+def totals(check: Check, counts: Counts) -> tuple[float, float, int]:
+    """G, Pearson's X^2 and the events of all pooled cells of a check."""
+    g = pearson = 0.0
+    events = 0
+    for pooled in check.cells:
+        one_g, one_pearson = statistics(pooled, counts[pooled.cell.id])
+        g, pearson = g + one_g, pearson + one_pearson
+        events += int(np.asarray(counts[pooled.cell.id][:-1])[pooled.groups >= 0].sum())
+    return g, pearson, events
+
+
+def observed(check: Check, counts: Counts) -> int:
+    """Of one coin, how often its second group came up; 0 of any other check."""
+    if check.method is not Method.BINOMIAL:
+        return 0
+    pooled = check.cells[0]
+    return int(grouped(pooled, counts[pooled.cell.id])[1])
+
+
+def _p(check: Check, counts: Counts, g: float, events: int) -> tuple[float, str]:
+    """The p-value of a check, and what is worst where outcomes are judged one by one."""
+    match check.method:
+        case Method.RARE:
+            return _rarest(check.single, counts)
+        case Method.REPEAT:
+            stretches, repeats = (counts[check.single[0].id] + [0, 0])[:2]
+            return (min(1.0, (stretches + repeats) / RARE / repeats), "") if repeats else (1.0, "")
+        case _ if not check.df or not events:
+            return 1.0, ""
+        case Method.BINOMIAL:
+            hits, chance = observed(check, counts), float(check.cells[0].probabilities[1])
+            return two_sided(hits, events, chance), ""
+        case Method.FIT:
+            tails = stats.chi2.sf(g, check.df), stats.chi2.cdf(g, check.df)
+            return min(1.0, 2 * float(min(tails))), ""
+    return float(stats.chi2.sf(g, check.df)), ""
+
+
+def two_sided(hits: int, events: int, chance: float) -> float:
+    """Twice the smaller exact binomial tail, at most 1."""
+    tails = stats.binom.sf(hits - 1, events, chance), stats.binom.cdf(hits, events, chance)
+    return min(1.0, 2 * float(min(tails)))
+
+
+def _rarest(cells: tuple[Cell, ...], counts: Counts) -> tuple[float, str]:
+    """Smallest exact two-sided tail of any outcome of these cells, times their number (Bonferroni), and which it is."""
+    best, worst, number_of = 1.0, "", 0
+    for cell in cells:
+        found = np.asarray(counts[cell.id][:-1])
+        total = int(found.sum())
+        number_of += len(found)
+        if not total:
+            continue
+        chances = cell.probabilities()
+        tails = np.minimum(stats.binom.sf(found - 1, total, chances), stats.binom.cdf(found, total, chances))
+        at = int(tails.argmin())
+        if tails[at] < best:
+            best, worst = float(tails[at]), f"{cell.id}: outcome {int(cell.atoms[at])}"
+    return min(1.0, 2 * number_of * best), worst
+
+
+def grouped(pooled: Pooled, counts: list[int]) -> npt.NDArray[np.float64]:
+    """Counts of each group, [groups]; forbidden outcomes and strata that decide nothing are left out."""
+    inside = pooled.groups >= 0
+    weights = np.asarray(counts[:-1], np.float64)[inside]
+    found = np.bincount(pooled.groups[inside], weights=weights, minlength=len(pooled.probabilities))
+    return found.astype(np.float64)
+
+
+def expected_of(pooled: Pooled, found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Counts that the law gives each group, given the events of its stratum, [groups]."""
+    expected: npt.NDArray[np.float64] = np.bincount(pooled.strata, weights=found)[pooled.strata] * pooled.probabilities
+    return expected
+
+
 def statistics(pooled: Pooled, counts: list[int]) -> tuple[float, float]:
     """G and Pearson's X^2 of one cell's counts, forbidden outcomes left out (they fail on their own)."""
-    observed = np.bincount(pooled.groups, weights=counts[:-1], minlength=pooled.df + 1)
-    total = observed.sum()
-    if total == 0:
-        return 0.0, 0.0
-    expected = total * pooled.probabilities
-    g = 2 * special.xlogy(observed, observed / expected).sum()
-    return max(0.0, float(g)), float(((observed - expected) ** 2 / expected).sum())
+    found = grouped(pooled, counts)
+    expected = expected_of(pooled, found)
+    met = expected > 0
+    found, expected = found[met], expected[met]
+    g = 2 * special.xlogy(found, found / expected).sum()
+    return max(0.0, float(g)), float(((found - expected) ** 2 / expected).sum())
 
 
 def seed_family(cells: list[Cell], counts: Counts, requests: int, least: int) -> list[dict[str, Any]]:

@@ -16,19 +16,22 @@ defined in the file:
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from pp3 import targets
 from pp3.harness import canonical
-from pp3.harness.document import explain, read
+from pp3.harness.document import explain, promised, read
 from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Description
 from pp3.harness.target_file import RowSpec, TargetSpec, build_target
+from pp3.harness.weights import checked
 from pp3.targets import Target
 
 DEFAULT = "default"
@@ -50,6 +53,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alpha: float = 1e-5
     pool: int = 100
     power: float = 0.999
+    detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
+    tolerance: float = 0.0  # total variation that a reviewer tolerates
+    weights: dict[str, float] = msgspec.field(default_factory=dict)  # shares of alpha by family of checks
     target: list[TargetSpec] = msgspec.field(default_factory=list)
 
 
@@ -64,12 +70,18 @@ class Campaign:
     targets: tuple[Target, ...]
 
     @property
+    def weights(self) -> dict[str, float]:
+        """Share of alpha of every family of checks."""
+        return checked(self.spec.weights, self.spec.name)
+
+    @property
     def plan(self) -> dict[str, Any]:
         """Everything fixed before the run, in plain values."""
         return {
             "alpha": repr(self.spec.alpha),
             "batchSizes": list(self.spec.batch_sizes),
             "depths": list(self.spec.depths),
+            "detect": repr(self.spec.detect),
             "name": self.spec.name,
             "paired": self.spec.paired,
             "pool": self.spec.pool,
@@ -79,6 +91,8 @@ class Campaign:
                 {"lawSha256": target.digest(), "name": target.name, **_definition(self.spec, target.name)}
                 for target in self.targets
             ],
+            "tolerance": repr(self.spec.tolerance),
+            "weights": {family: repr(share) for family, share in self.weights.items()},
         }
 
     def requests_of(self, depth: int, batch_size: int) -> int:
@@ -102,11 +116,13 @@ def pair_shards(campaign: Campaign) -> list[tuple[Target, int, int]]:
     return shards
 
 
-def load(path: Path | None, requests: int | None = None) -> Campaign:
-    """Read a campaign file, or the default campaign. CampaignError names the value and the way out."""
+def load(path: Path | None, instead: Mapping[str, Any] = MappingProxyType({})) -> Campaign:
+    """Read a campaign file, or the default campaign, with other values `instead`.
+
+    CampaignError names the value and the way out.
+    """
     document = read(path) if path else {}
-    if requests is not None:
-        document["requests"] = requests
+    document |= promised(document, str(path)) | dict(instead)
     return of_document(document, str(path or "default campaign"))
 
 
@@ -147,6 +163,9 @@ def of_plan(plan: dict[str, Any]) -> Campaign:
         "alpha": float(plan["alpha"]),
         "pool": plan["pool"],
         "power": float(plan["power"]),
+        "detect": float(plan["detect"]),
+        "tolerance": float(plan["tolerance"]),
+        "weights": {family: float(share) for family, share in plan["weights"].items()},
         "target": [_from_plan(target["definition"]) for target in plan["targets"] if "definition" in target],
     }
     return of_document(document, "plan")
@@ -182,6 +201,9 @@ def _check(spec: CampaignSpec, where: str) -> None:
     need(1e-30 <= spec.alpha < 1, "alpha", spec.alpha, "at least 1e-30 and below 1")
     need(spec.alpha < spec.power < 1, "power", spec.power, f"between alpha ({spec.alpha}) and 1, exclusive")
     need(20 <= spec.pool <= 10**9, "pool", spec.pool, "at least 20, or the tail of G is off (study of the battery)")
+    need(0 <= spec.detect < 1, "detect", spec.detect, "0 (no promise) or a total variation below 1")
+    need(0 <= spec.tolerance < 1, "tolerance", spec.tolerance, "0 (none) or a total variation below 1")
+    checked(spec.weights, where)
     for key, values, allowed in (
         ("batch_sizes", spec.batch_sizes, range(1, BATCH_LIMIT + 1)),
         ("depths", spec.depths, DEPTHS),

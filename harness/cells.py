@@ -5,16 +5,20 @@ its law allows; a count vector has one entry an atom and a last one for every ou
 
     proposal     draft tokens, drawn at every position whatever is accepted
     token        tokens emitted for a draft, kept or replaced
+    kept         the kept ones alone
     residual     the replaced ones alone
+    accept       the draft and whether it was kept: what decides is the bit, given the draft
     full-target  tokens emitted for an invalidated draft
     bonus        tokens emitted when all drafts are kept
     length       number of drafts kept
     joint        number and values of all tokens of a round, as one outcome (of small targets, by request)
+
+harness/dependence.py adds what may not depend on each other.
 """
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
@@ -27,15 +31,26 @@ from pp3.targets import invalidated
 
 
 class Event(StrEnum):
-    """What is counted."""
+    """What is counted, and what is judged from other counts (the last two)."""
 
     PROPOSAL = "proposal"
     TOKEN = "token"
+    KEPT = "kept"
     RESIDUAL = "residual"
+    ACCEPT = "accept"
     FULL_TARGET = "full-target"
     BONUS = "bonus"
     LENGTH = "length"
     JOINT = "joint"
+    PREFIX = "prefix"
+    RECOVERY = "recovery"
+    MATCH = "match"
+    ROUND = "round-match"
+    PAIR = "pair"
+    LENGTH_PAIR = "length-pair"
+    REPEAT = "repeat"
+    RARE = "rare-cell"
+    FIT = "fit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,6 +66,8 @@ class Cell:
     atoms: npt.NDArray[np.int64]  # ascending tokens, lengths or codes
     shares: tuple[int, ...]  # integers in proportion to the law
     rate: Fraction  # events a request, by the law
+    strata: npt.NDArray[np.int64] | None = None  # [atoms]: what the law is given, if it is a conditional one
+    maps: tuple[npt.NDArray[np.int64], ...] = field(default=())  # [vocab] each: tokens to the parts of a code
 
     @property
     def id(self) -> str:
@@ -64,8 +81,8 @@ class Cell:
         return np.array([share / total for share in self.shares])
 
 
-# What our own campaigns count; joint cells are for small targets.
-CAMPAIGN = frozenset(Event) - {Event.JOINT}
+# What our own campaigns count: joint cells are for small targets, rounds of a slot for batches that have slots.
+CAMPAIGN = frozenset(Event) - {Event.JOINT, Event.ROUND, Event.RARE, Event.FIT}
 
 
 def enumerate_cells(law: Law, depth: int, events: Collection[Event] = CAMPAIGN) -> list[Cell]:
@@ -84,7 +101,7 @@ def enumerate_cells(law: Law, depth: int, events: Collection[Event] = CAMPAIGN) 
             cells.append(_whole(law, Event.LENGTH, depth, pattern, dict(enumerate(lengths)), share))
         if Event.JOINT in events:
             cells.append(_whole(law, Event.JOINT, depth, pattern, joint_law(law, depth, pattern), share))
-    return cells
+    return [cell for cell in cells if cell.event in events]
 
 
 def _emitted(law: Law, depth: int, share: Fraction) -> list[Cell]:
@@ -100,9 +117,35 @@ def _emitted(law: Law, depth: int, share: Fraction) -> list[Cell]:
     for (event, j, context), rate in sorted(reached.items()):
         weights = target.void_weights() if event is Event.FULL_TARGET else target.weights
         cells.append(_tokens(law, event, depth, j, context, weights, rate))
-        rejected = law.rejected(j, context) if event is Event.TOKEN and j < depth else Fraction(0)
-        if rejected:
-            cells.append(_tokens(law, Event.RESIDUAL, depth, j, context, law.residual, rate * rejected))
+        if event is Event.TOKEN and j < depth:
+            cells += _judged(law, depth, j, context, rate)
+    return cells
+
+
+def _judged(law: Law, depth: int, j: int, context: int, rate: Fraction) -> list[Cell]:
+    """Cells of the drafts that are judged at one position in one context: kept, replaced, and each with its bit."""
+    cells, rejected = [], law.rejected(j, context)
+    if rejected < 1:
+        cells.append(_tokens(law, Event.KEPT, depth, j, context, law.kept, rate * (1 - rejected)))
+    if rejected:
+        cells.append(_tokens(law, Event.RESIDUAL, depth, j, context, law.residual, rate * rejected))
+    row = law.row(j, context)
+    bits = np.stack([law.tickets[row] - law.kept[row], law.kept[row]], axis=1).ravel()  # code 2 * draft + kept
+    codes = np.flatnonzero(bits)
+    cells.append(
+        Cell(
+            event=Event.ACCEPT,
+            target=law.target.name,
+            depth=depth,
+            position=j,
+            context=context,
+            pattern=law.target.labels[context] if law.target.labels else "",
+            atoms=codes,
+            shares=tuple(bits[codes].tolist()),
+            rate=rate,
+            strata=codes // 2,
+        )
+    )
     return cells
 
 

@@ -30,7 +30,8 @@ def commands() -> None:
 @click.option("--sampler", help=f"Name, module:object or file.py:object. Default: the campaign's, or {OURS}.")
 @click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
 @click.option("--target", "targets", multiple=True, help="Of another sampler: only this target; may be repeated.")
-@click.option("--detect", type=float, help="Of another sampler: total variation of a first token's law to be seen.")
+@click.option("--detect", type=float, help="Total variation of a first token's law that must be seen.")
+@click.option("--tolerance", type=float, help="Total variation that is tolerated. Default: 0.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
@@ -43,6 +44,7 @@ def qualify(
     image: Path | None,
     targets: tuple[str, ...],
     detect: float | None,
+    tolerance: float | None,
     device: str,
     requests: int | None,
     counter: int | None,
@@ -56,15 +58,15 @@ def qualify(
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)
     if sampler in (None, "", OURS):
-        for option, value in (("--image", image), ("--target", targets), ("--detect", detect)):
+        for option, value in (("--image", image), ("--target", targets)):
             if value:
                 raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file")
         from pp3.harness.qualify import run_command
 
-        return run_command(campaign, device, requests, counter, out, require_gpu, as_json)
+        return run_command(campaign, device, requests, counter, out, require_gpu, as_json, detect, tolerance)
     from pp3.harness.trial.command import run_command as run_trial
 
-    spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect)
+    spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect, tolerance)
     return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json)
 
 

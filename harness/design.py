@@ -6,34 +6,76 @@ an effect of that size is seen whatever its direction.
 """
 
 import math
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
 from pp3.harness.campaign import Campaign
-from pp3.harness.cells import Cell, Event, enumerate_cells
+from pp3.harness.cells import CAMPAIGN, Cell, Event, enumerate_cells
+from pp3.harness.dependence import dependence_cells
 from pp3.harness.oracle import Law
+from pp3.harness.weights import Family
+from pp3.targets import Target
 
 CERTAIN = "the law has one outcome: any other is a hard failure"
 TOO_FEW = "too few events for two groups of cells"
 
 
+class Method(StrEnum):
+    """How a check is decided."""
+
+    G = "g"  # likelihood ratio over pooled groups, chi-square
+    BINOMIAL = "binomial"  # two outcomes of one law: exact, two-sided
+    REPEAT = "repeat"  # expected number of events that hardly occur
+    RARE = "rare"  # smallest exact binomial tail of single outcomes
+    FIT = "fit"  # sum of G of independent cells, two-sided
+
+
+FAMILY = {
+    Event.TOKEN: Family.LAW,
+    Event.FULL_TARGET: Family.LAW,
+    Event.LENGTH: Family.LAW,
+    Event.PROPOSAL: Family.LAW,
+    Event.JOINT: Family.LAW,
+    Event.ACCEPT: Family.CONDITIONAL,
+    Event.KEPT: Family.CONDITIONAL,
+    Event.RESIDUAL: Family.CONDITIONAL,
+    Event.BONUS: Family.CONDITIONAL,
+    Event.PREFIX: Family.CONDITIONAL,
+    Event.RECOVERY: Family.DEPENDENCE,
+    Event.MATCH: Family.DEPENDENCE,
+    Event.ROUND: Family.DEPENDENCE,
+    Event.PAIR: Family.DEPENDENCE,
+    Event.LENGTH_PAIR: Family.DEPENDENCE,
+    Event.REPEAT: Family.DEPENDENCE,
+    Event.RARE: Family.RARE,
+    Event.FIT: Family.FIT,
+}
+LAWS = tuple(event for event, family in FAMILY.items() if family in (Family.LAW, Family.CONDITIONAL))
+SINGLE = tuple(event for event in LAWS if event not in (Event.ACCEPT, Event.KEPT, Event.PREFIX))  # outcomes one by one
+REQUIRED = (Event.TOKEN, Event.FULL_TARGET, Event.LENGTH, Event.PROPOSAL, Event.JOINT, Event.RESIDUAL, Event.BONUS)
+EMITTED = (Event.TOKEN, Event.FULL_TARGET, Event.BONUS)  # independent of each other, given how often each is met
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pooled:
-    """One cell with its atoms merged until each group expects enough events."""
+    """One cell with its atoms merged, within each stratum, until each group expects enough events."""
 
     cell: Cell
-    groups: npt.NDArray[np.int64]  # [atoms] group of each atom
-    probabilities: npt.NDArray[np.float64]  # [groups]
-    events: float  # expected, at the planned size
+    groups: npt.NDArray[np.int64]  # [atoms] group of each atom; -1 in a stratum that decides nothing
+    probabilities: npt.NDArray[np.float64]  # [groups], given the stratum
+    strata: npt.NDArray[np.int64]  # [groups] from 0 on
+    events: float  # expected in the strata that decide, at the planned size
 
     @property
     def df(self) -> int:
         """Degrees of freedom."""
-        return len(self.probabilities) - 1
+        return len(self.probabilities) - (int(self.strata[-1]) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,11 +86,18 @@ class Check:
     event: Event
     target: str
     depth: int
+    method: Method
     cells: tuple[Pooled, ...]  # those that can decide something
     counted: tuple[str, ...]  # ids of all its cells: a forbidden outcome fails in any
     alpha: float
     reason: str  # why it cannot decide anything, or ""
     required: bool
+    single: tuple[Cell, ...] = ()  # whose outcomes are judged one by one
+
+    @property
+    def decides(self) -> bool:
+        """Whether more than a forbidden outcome can fail it."""
+        return self.alpha > 0
 
     @property
     def df(self) -> int:
@@ -64,10 +113,40 @@ class Check:
 def pool(cell: Cell, requests: int, least: int) -> Pooled | None:
     """Merge a cell's atoms, rarest first, until each group expects `least` events; None if fewer than two groups stand.
 
-    Looks at the null only, never at counts.
+    In a cell with strata each is pooled by itself, as the law given it. Looks at the null only, never at counts.
     """
     events = float(requests * cell.rate)
     probabilities = cell.probabilities()
+    strata = np.zeros(len(cell.atoms), np.int64) if cell.strata is None else cell.strata
+    groups = np.full(len(probabilities), -1, np.int64)
+    merged: list[float] = []
+    owners: list[int] = []
+    used = 0.0
+    for stratum in np.unique(strata):
+        inside = np.flatnonzero(strata == stratum)
+        mass = math.fsum(probabilities[inside])
+        chosen, shares = _merge(probabilities[inside] / mass, events * mass, least)
+        if len(shares) < 2:
+            continue
+        groups[inside] = chosen + len(merged)
+        owners += [owners[-1] + 1 if owners else 0] * len(shares)
+        merged += shares
+        used += mass
+    if not merged:
+        return None
+    return Pooled(
+        cell=cell,
+        groups=groups,
+        probabilities=np.array(merged),
+        strata=np.array(owners, np.int64),
+        events=events * used if cell.strata is not None else events,
+    )
+
+
+def _merge(
+    probabilities: npt.NDArray[np.float64], events: float, least: int
+) -> tuple[npt.NDArray[np.int64], list[float]]:
+    """The group of each atom, and the probability of each group."""
     groups = np.zeros(len(probabilities), np.int64)
     merged: list[float] = []
     open_group = 0.0
@@ -80,9 +159,7 @@ def pool(cell: Cell, requests: int, least: int) -> Pooled | None:
     if open_group and merged:  # what is left joins the last group
         groups[groups == len(merged)] = len(merged) - 1
         merged[-1] += open_group
-    if len(merged) < 2:
-        return None
-    return Pooled(cell=cell, groups=groups, probabilities=np.array(merged), events=events)
+    return groups, merged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +175,7 @@ def groups(campaign: Campaign) -> list[Group]:
     """Every target and depth of a campaign."""
     return [
         Group(
-            cells=enumerate_cells(Law(target), depth),
+            cells=cells_of(target, depth),
             depth=depth,
             requests=sum(campaign.requests_of(depth, size) for size in campaign.spec.batch_sizes),
         )
@@ -107,47 +184,131 @@ def groups(campaign: Campaign) -> list[Group]:
     ]
 
 
+@lru_cache(maxsize=64)
+def cells_of(target: Target, depth: int) -> list[Cell]:
+    """Every cell of one target and depth of our own campaigns; the same list each time, to be read only."""
+    law = Law(target)
+    return enumerate_cells(law, depth) + dependence_cells(law, depth, CAMPAIGN)
+
+
 def design(campaign: Campaign) -> list[Check]:
     """Every check of a campaign."""
-    return checks(groups(campaign), campaign.spec.alpha, campaign.spec.pool)
+    return checks(groups(campaign), campaign.spec.alpha, campaign.spec.pool, campaign.weights)
 
 
-def checks(found: list[Group], alpha: float, least: int) -> list[Check]:
-    """Every check of some groups, with its share of the family alpha: equal parts over the checks that can decide."""
-    drafts = []
+def checks(found: list[Group], alpha: float, least: int, weights: Mapping[str, float]) -> list[Check]:
+    """Every check of some groups, with its share of the family alpha: equal parts of its family's weight."""
+    drafts: list[Check] = []
     for group in found:
         by_check: dict[str, list[Cell]] = {}
         for cell in group.cells:
-            by_check.setdefault(_check_id(cell), []).append(cell)
-        for name, cells in by_check.items():
-            drafts.append((name, cells, [pool(cell, group.requests, least) for cell in cells], group.depth))
-    able = sum(any(pools) for _, _, pools, _ in drafts)
-    designed = []
-    for name, cells, pools, depth in drafts:
-        kept = tuple(pooled for pooled in pools if pooled)
-        certain = all(len(cell.atoms) == 1 for cell in cells)
-        first = cells[0]
-        designed.append(
-            Check(
-                id=name,
-                event=first.event,
-                target=first.target,
-                depth=depth,
-                cells=kept,
-                counted=tuple(cell.id for cell in cells),
-                alpha=alpha / max(able, 1) if kept else 0.0,
-                reason="" if kept else CERTAIN if certain else TOO_FEW,
-                required=not certain and (first.position <= 0 or first.event is Event.BONUS),
-            )
+            by_check.setdefault(check_id(cell), []).append(cell)
+        drafts += [_draft(name, cells, group, least) for name, cells in by_check.items()]
+        drafts += _rare(group)
+    drafts += _fit(drafts)
+    able: dict[Family, int] = {}
+    for draft in drafts:
+        if not draft.reason:
+            able[FAMILY[draft.event]] = able.get(FAMILY[draft.event], 0) + 1
+    return [
+        draft if draft.reason else replace(draft, alpha=alpha * weights[family] / able[family])
+        for draft in drafts
+        for family in [FAMILY[draft.event]]
+    ]
+
+
+def _draft(name: str, cells: list[Cell], group: Group, least: int) -> Check:
+    """One check of some cells, without its share of alpha."""
+    first = cells[0]
+    certain = all(_certain(cell) for cell in cells)
+    repeat = first.event is Event.REPEAT
+    pools = () if repeat else tuple(pooled for cell in cells if (pooled := pool(cell, group.requests, least)))
+    return Check(
+        id=name,
+        event=first.event,
+        target=first.target,
+        depth=group.depth,
+        method=Method.REPEAT if repeat else Method.BINOMIAL if _two(cells, pools) else Method.G,
+        cells=pools,
+        counted=tuple(cell.id for cell in cells),
+        alpha=0.0,
+        reason="" if pools or repeat else CERTAIN if certain else TOO_FEW,
+        required=not certain and first.event in REQUIRED and (first.position <= 0 or first.event is Event.BONUS),
+        single=tuple(cells) if repeat else (),
+    )
+
+
+def _certain(cell: Cell) -> bool:
+    """Whether a cell's law, given its stratum, has one outcome everywhere."""
+    return len(cell.atoms) == (1 if cell.strata is None else len(np.unique(cell.strata)))
+
+
+def _two(cells: list[Cell], pools: tuple[Pooled, ...]) -> bool:
+    """Whether a check is one coin."""
+    return len(cells) == len(pools) == 1 and len(cells[0].atoms) == 2 and pools[0].df == 1
+
+
+def _rare(group: Group) -> list[Check]:
+    """Every outcome of a law by itself: pooling hides what befalls a few rare ones."""
+    single = tuple(cell for cell in group.cells if cell.event in SINGLE and len(cell.atoms) > 1)
+    if not single:
+        return []
+    return [
+        Check(
+            id=f"{single[0].target}/depth-{group.depth}/{Event.RARE.value}",
+            event=Event.RARE,
+            target=single[0].target,
+            depth=group.depth,
+            method=Method.RARE,
+            cells=(),
+            counted=(),
+            alpha=0.0,
+            reason="",
+            required=False,
+            single=single,
         )
-    return designed
+    ]
 
 
-def _check_id(cell: Cell) -> str:
+def _fit(drafts: list[Check]) -> list[Check]:
+    """The sum of G of all cells that are independent: of tokens emitted, or else of drafts, or else of whole rounds."""
+    cells: list[Pooled] = []
+    for target in dict.fromkeys((draft.target, draft.depth) for draft in drafts):
+        mine = [draft for draft in drafts if (draft.target, draft.depth) == target]
+        for events in (EMITTED, (Event.PROPOSAL,), (Event.JOINT,)):
+            chosen = [pooled for draft in mine if draft.event in events for pooled in draft.cells]
+            if chosen:
+                cells += chosen
+                break
+    if not cells:
+        return []
+    return [
+        Check(
+            id=Event.FIT.value,
+            event=Event.FIT,
+            target="",
+            depth=0,
+            method=Method.FIT,
+            cells=tuple(cells),
+            counted=(),
+            alpha=0.0,
+            reason="",
+            required=False,
+        )
+    ]
+
+
+def check_id(cell: Cell) -> str:
+    """The check that a cell belongs to."""
+    start = f"{cell.target}/depth-{cell.depth}/{cell.event.value}"
+    if cell.event in (Event.MATCH, Event.ROUND, Event.PAIR, Event.LENGTH_PAIR, Event.REPEAT) and cell.position < 0:
+        return f"{start}/{cell.pattern.partition('/')[0]}"
+    if cell.event is Event.MATCH:
+        return f"{start}/positions-{cell.position}"
     if cell.depth == 0:
         return cell.id
     where = "" if cell.event in (Event.LENGTH, Event.JOINT, Event.BONUS) else f"/position-{cell.position}"
-    return f"{cell.target}/depth-{cell.depth}/{cell.event.value}{where}"
+    return f"{start}{where}"
 
 
 @cache

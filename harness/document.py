@@ -75,3 +75,20 @@ def explain(message: str, document: dict[str, Any], kinds: tuple[type[msgspec.St
     except (KeyError, IndexError, TypeError):
         return message
     return f"{path} = {echo(found)}: {said}"
+
+
+def promised(document: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a table [detect] stands for: its tv is `detect`, its power `power`. CampaignError names a wrong key."""
+    table = document.get("detect")
+    if not isinstance(table, dict):
+        return {}
+    for key, value in table.items():
+        if key not in ("tv", "power"):
+            raise CampaignError(f"{where}: unknown key {echo(key)} of detect; keys are tv, power")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise CampaignError(f"{where}: detect.{key} = {echo(value)}; it must be a number")
+    if "tv" not in table:
+        raise CampaignError(f"{where}: [detect] has no tv; give the total variation that must be seen")
+    if "power" in table and "power" in document:
+        raise CampaignError(f"{where}: power is given twice, by itself and in [detect]; keep one")
+    return {"detect": float(table["tv"])} | ({"power": float(table["power"])} if "power" in table else {})

@@ -69,6 +69,10 @@ class Judged(Protocol):
         """Law of the token emitted for an invalidated draft, [rows, vocab], each row over its own sum."""
 
     @property
+    def compares(self) -> bool:
+        """Whether a draft is kept where a draw from the target equals it, so that what replaces it depends on it."""
+
+    @property
     def block(self) -> bool:
         """Whether drafts are verified as a block (Sun et al. 2024), so that only joint laws are known."""
 

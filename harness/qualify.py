@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from pp3.harness import backends
+from pp3.harness import backends, promise
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.battery import SEED_FAMILY_ALPHA
@@ -37,10 +37,14 @@ def run_command(
     out: Path | None,
     require_gpu: bool,
     as_json: bool,
+    detect: float | None = None,
+    tolerance: float | None = None,
 ) -> int:
     """Everything the command does; its exit code. Arguments as `pp3 qualify --help`."""
     started, clock = datetime.now(UTC), time.perf_counter()
-    chosen = campaigns.load(campaign, requests)
+    said = {"requests": requests, "detect": detect, "tolerance": tolerance}
+    chosen = campaigns.load(campaign, {key: value for key, value in said.items() if value is not None})
+    promise.keep(chosen, str(campaign or "default campaign"))
     store.check_counter(counter)
     where = choose_device(device, require_gpu)
     campaigns.check_sampler(chosen, campaigns.our_limits())
@@ -57,6 +61,7 @@ def run_command(
     judgement = conclude(
         chosen,
         measured.counts,
+        measured.first,
         measured.breaches,
         measured.pairs,
         measured.kernels,

@@ -19,9 +19,8 @@ import numpy as np
 from pp3.harness import backends, bits, conform, paired
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import SHARD, Campaign, check_sampler, of_document, pair_shards
-from pp3.harness.cells import enumerate_cells
+from pp3.harness.design import cells_of
 from pp3.harness.errors import Exit, PP3Error
-from pp3.harness.oracle import Law
 from pp3.harness.paths import find_vectors
 from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Description, Sampler
 from pp3.harness.samplers.reference import ReferenceSampler
@@ -41,6 +40,7 @@ class Measured:
 
     sampler: Description
     counts: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # (cell id, batch size)
+    first: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # the same of the first half of the requests
     strays: list[dict[str, Any]] = field(default_factory=list)
     breaches: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BREACHES, 0))
     pairs: list[dict[str, Any]] = field(default_factory=list)
@@ -111,20 +111,21 @@ def _campaign(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measur
     started = time.perf_counter()
     total = campaign.spec.requests * len(campaign.targets)
     for target in campaign.targets:
-        law = Law(target)
         for depth in campaign.spec.depths:
-            cells = enumerate_cells(law, depth)
+            cells = cells_of(target, depth)
             for size in campaign.spec.batch_sizes:
                 tally = Tally(target, depth, cells)
                 last = next_request + campaign.requests_of(depth, size)
-                for first in range(next_request, last, SHARD):
-                    batch = sampled_batch(target, depth, size, seed, first, min(first + SHARD, last))
-                    tally.add(batch, sampler.run(batch))
-                    measured.requests += len(batch)
-                    progress("requests", measured.requests, total)
+                for part, (low, high) in zip(
+                    (measured.first, measured.counts), halves(next_request, last), strict=True
+                ):
+                    for first in range(low, high, SHARD):
+                        batch = sampled_batch(target, depth, size, seed, first, min(first + SHARD, high))
+                        tally.add(batch, sampler.run(batch))
+                        measured.requests += len(batch)
+                        progress("requests", measured.requests, total)
+                    part |= {(cell.id, size): found for cell, found in zip(cells, tally.histograms(), strict=True)}
                 next_request = last
-                for cell, counts in zip(cells, tally.histograms(), strict=True):
-                    measured.counts[cell.id, size] = counts
                 measured.strays += [
                     {"batch": size, "cell": cell, "count": count, "outcome": token}
                     for cell, token, count in tally.strays()
@@ -144,6 +145,12 @@ def _pairs(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measured,
         done += pairs
         progress("paired", done, campaign.spec.paired)
     return next_request
+
+
+def halves(first: int, end: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Request numbers [first, end) in two parts, of which the first chooses what the second measures."""
+    middle = first + (end - first) // 2
+    return (first, middle), (middle, end)
 
 
 def sampled_batch(target: Target, depth: int, size: int, seed: Seed, first: int, last: int) -> Batch:

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.cells import Cell, Event
+from pp3.harness.dependence import BUCKETS
 from pp3.harness.joint import size
+from pp3.harness.neighbours import NONE, Neighbours
 from pp3.harness.oracle import Judged
 from pp3.harness.samplers.contract import INVALIDATED, Batch, Emission
 from pp3.kernels.reference import OK
@@ -24,19 +26,23 @@ class Tally:
     def __init__(self, target: Judged, depth: int, cells: list[Cell]) -> None:
         self.target, self.depth, self.cells = target, depth, cells
         self.vocab = len(target.context_of)
-        joint = any(cell.event is Event.JOINT for cell in cells)
-        self.width = max(self.vocab, depth + 1, size(self.vocab, depth) if joint else 0)
+        self.events = {cell.event for cell in cells}
+        self.width = max((range_of(event, self.vocab, depth) for event in self.events), default=1)
         shape = (len(Event), depth + 1, target.row_of.shape[1])
         self.index = np.full(shape, -1, np.int64)
         self.whole = {event: np.full(len(target.patterns), -1, np.int64) for event in (Event.LENGTH, Event.JOINT)}
-        self.events = {cell.event for cell in cells}
         kinds = list(Event)
+        self.maps = {event: np.zeros((2, *shape[1:], self.vocab), np.int64) for event in (Event.PREFIX, Event.RECOVERY)}
         for number, cell in enumerate(cells):
             if cell.event in self.whole:
                 self.whole[cell.event][target.patterns.index(cell.pattern)] = number
-            else:
+            elif cell.position >= 0:
                 self.index[kinds.index(cell.event), cell.position, cell.context] = number
+                if cell.maps:
+                    self.maps[cell.event][:, cell.position, cell.context] = cell.maps
         self.counts = np.zeros(len(cells) * self.width, np.int64)
+        self.neighbours = Neighbours(cells, len(target.patterns) * target.starts, depth)
+        self._xp: Any = np
         self._pending: list[Any] = []
         self.breaches = dict.fromkeys(BREACHES, 0)
 
@@ -52,6 +58,7 @@ class Tally:
 
     def _add(self, xp: Any, batch: Batch, emission: Emission, put: Any) -> None:
         """The same few operations in NumPy and torch; `xp` is either."""
+        self._xp = xp
         depth, vocab = self.depth, self.vocab
         tokens, proposed, drafts = emission.tokens, emission.proposed, emission.drafts
         good = emission.status == OK
@@ -63,6 +70,7 @@ class Tally:
         kinds = {event: number for number, event in enumerate(Event)}
         start = put(start_of(self.target, batch.requests))
         whole = counted
+        first, before = None, None  # the first token, or draft, of each request; the one before this position
         illegal = echo = 0  # sums stay on the device: each look at one would wait for it
         for j in range(depth + 1):
             context = self._context(xp, context_of, drafts, j, start)
@@ -76,20 +84,29 @@ class Tally:
                 echo = echo + ((kept > j) & (token != drafts[:, j])).sum()
                 judged = (drafts[:, j] >= INVALIDATED) & (drafts[:, j] < vocab)
                 illegal = illegal + (good & ~judged).sum()
+            token = xp.where(inside, token, 0)
             if self.target.lump is not None and j == 0:
-                token = put(self.target.lump)[start, xp.where(inside, token, 0)]
+                token = put(self.target.lump)[start, token]
             if Event.TOKEN in self.events:
                 live = ~void[:, j] if j < depth else xp.ones_like(counted)
                 event = Event.BONUS if j == depth > 0 else Event.TOKEN
                 self._count(xp, counts & live, index[kinds[event], j][context], token)
                 self._count(xp, counts & ~live, index[kinds[Event.FULL_TARGET], j][context], token)
-                replaced = counts & live & (kept == j) & (j < depth)
-                self._count(xp, replaced, index[kinds[Event.RESIDUAL], j][context], token)
-            if j < depth and Event.PROPOSAL in self.events:
+                if j < depth and Event.ACCEPT in self.events:
+                    draft = xp.where((drafts[:, j] > 0) & (drafts[:, j] < vocab), drafts[:, j], 0)
+                    self._judged(xp, put, index[:, j], context, counts & live, kept - j, draft, token, j)
+            if Event.PROPOSAL in self.events and j < depth:
                 context = self._context(xp, context_of, proposed, j, start)
                 inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
                 illegal = illegal + (good & ~inside).sum()
                 self._count(xp, good & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
+                if Event.TOKEN not in self.events:
+                    token, counts, live = xp.where(inside, proposed[:, j], 0), good & inside, good
+            if before is None:
+                first = xp.where(counts, token, NONE)
+            elif Event.TOKEN in self.events or (Event.PROPOSAL in self.events and j < depth):
+                self._after(xp, put, index[:, j], context, counts & live & (before >= 0), before, token, j)
+            before = xp.where(counts, token, NONE)
         pattern = put(pattern_of(self.target, batch.requests))
         if Event.LENGTH in self.events:
             cell = put(self.whole[Event.LENGTH])[pattern]
@@ -99,13 +116,52 @@ class Tally:
             for j in range(depth + 1):
                 code = xp.where(whole & (kept >= j), (code * vocab) + tokens[:, j] + 1, code)
             self._count(xp, whole, cell, code - 1)
+        if len(batch):
+            for which, cell, code in self.neighbours.add(xp, int(batch.requests[0]), first, kept):
+                self._count(xp, which, cell, code)
+            for which, cell, code in self.neighbours.rounds_of(xp, batch, first):
+                self._count(xp, which, cell, code)
+        unreachable = self._take(xp)
+        found = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo, unreachable)
+        for name, value in zip(BREACHES, found, strict=True):
+            self.breaches[name] += int(value)
+
+    def flush(self) -> None:
+        """Count the pairs of requests that wait for a window to fill: the next request begins a new one."""
+        for which, cell, code in self.neighbours.rest(self._xp):
+            self._count(self._xp, which, cell, code)
+        if self._pending:
+            self._take(self._xp)
+
+    def _judged(
+        self, xp: Any, put: Any, index: Any, context: Any, live: Any, left: Any, draft: Any, token: Any, j: int
+    ) -> None:
+        """What became of the drafts at one position: `left` is how many more were kept, 0 where this one was not."""
+        kinds = {event: number for number, event in enumerate(Event)}
+        kept, replaced = live & (left > 0), live & (left == 0)
+        maps = put(self.maps[Event.RECOVERY][:, j])
+        code = maps[0][context, draft] * BUCKETS + maps[1][context, token]
+        self._count(xp, kept, index[kinds[Event.KEPT]][context], draft)
+        self._count(xp, live, index[kinds[Event.ACCEPT]][context], 2 * draft + (left > 0))
+        self._count(xp, replaced, index[kinds[Event.RESIDUAL]][context], token)
+        self._count(xp, replaced, index[kinds[Event.RECOVERY]][context], code)
+
+    def _after(self, xp: Any, put: Any, index: Any, context: Any, which: Any, before: Any, token: Any, j: int) -> None:
+        """A token and the one before it."""
+        kinds = {event: number for number, event in enumerate(Event)}
+        if Event.PREFIX in self.events:
+            maps, past = put(self.maps[Event.PREFIX][:, j]), xp.where(which, before, 0)
+            code = maps[0][context, past] * BUCKETS + maps[1][context, token]
+            self._count(xp, which, index[kinds[Event.PREFIX]][context], code)
+            self._count(xp, which, index[kinds[Event.MATCH]][context], (before == token) * 1)
+
+    def _take(self, xp: Any) -> int:
+        """Add up what is pending; the number of events that have no cell."""
         counts = xp.bincount(xp.concatenate(self._pending), minlength=len(self.counts) + 2)
         counts = counts if isinstance(counts, np.ndarray) else counts.cpu().numpy()
         self.counts += counts[:-2]
         self._pending.clear()
-        found = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo, counts[-2])
-        for name, value in zip(BREACHES, found, strict=True):
-            self.breaches[name] += int(value)
+        return int(counts[-2])
 
     def _context(self, xp: Any, context_of: Any, before: Any, j: int, start: Any) -> Any:
         """Context of position j: the class of the token before it."""
@@ -122,6 +178,7 @@ class Tally:
 
     def histograms(self) -> list[list[int]]:
         """Each cell's counts: one an atom, then one for everything its law forbids."""
+        self.flush()
         table = self.counts.reshape(len(self.cells), self.width)
         found = []
         for cell, row in zip(self.cells, table, strict=True):
@@ -138,6 +195,19 @@ class Tally:
             outside[cell.atoms] = 0
             seen += [(cell.id, int(token), int(outside[token])) for token in np.flatnonzero(outside)]
         return seen
+
+
+def range_of(event: Event, vocab: int, depth: int) -> int:
+    """One past the largest code that can be counted of an event."""
+    if event is Event.JOINT:
+        return size(vocab, depth)
+    return {
+        Event.LENGTH: depth + 1,
+        Event.LENGTH_PAIR: (depth + 1) ** 2,
+        Event.ACCEPT: 2 * vocab,
+        **dict.fromkeys((Event.PREFIX, Event.RECOVERY, Event.PAIR), BUCKETS**2),
+        **dict.fromkeys((Event.MATCH, Event.ROUND, Event.REPEAT), 2),
+    }.get(event, vocab)
 
 
 def pattern_of(target: Judged, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -1,7 +1,8 @@
 """From counts to a verdict: pure functions of the plan and the integers, so that anyone can run them again.
 
 Order of severity: INVALID (the sampler broke the contract), FAIL (an impossible event, an exact mismatch, a significant
-deviation), INCONCLUSIVE (a required check missing or on its threshold), PASS (no evidence against the exact law).
+deviation), INCONCLUSIVE (a required check missing or on its threshold, a deviation between its bounds), TOLERATED (a
+significant deviation that is certainly no larger than the tolerance), PASS (no evidence against the exact law).
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import Any
 
 from pp3.harness.battery import Counts, TestResult, judge, number, seed_family
 from pp3.harness.campaign import Campaign
-from pp3.harness.cells import Cell, Event, enumerate_cells
-from pp3.harness.design import design
-from pp3.harness.oracle import Law
+from pp3.harness.cells import Cell, Event
+from pp3.harness.design import Check, cells_of, design
 from pp3.harness.run import KNOWN_ANSWERS
+from pp3.harness.tolerance import Weighed, Worth, weigh
 
 MARGIN = 1e-5  # a p-value this near its level, relatively, decides nothing
 CONTRACT = ("failed", "illegal-token", "illegal-length", "draft-not-echoed")
@@ -35,6 +36,7 @@ class Judgement:
     """The derived part of a receipt."""
 
     tests: list[TestResult]
+    deviations: list[Weighed]  # the significant ones, beside the tolerance
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]  # by event, the total variation its weakest required check sees
     verdict: Verdict
@@ -72,25 +74,35 @@ def merge(counts: dict[tuple[str, int], list[int]]) -> Counts:
 
 def all_cells(campaign: Campaign) -> list[Cell]:
     """Every cell of a campaign, in the order of its plan."""
+    return [cell for target in campaign.targets for depth in campaign.spec.depths for cell in cells_of(target, depth)]
+
+
+def weighed(
+    checks: list[Check], tests: list[TestResult], counts: Counts, first: Counts, tolerance: float
+) -> list[Weighed]:
+    """Every check that failed, beside the tolerance; those of zero-probability outcomes too."""
+    deciding = sum(test.decides for test in tests)
     return [
-        cell
-        for target in campaign.targets
-        for depth in campaign.spec.depths
-        for cell in enumerate_cells(Law(target), depth)
+        weigh(check, test, counts, first, tolerance, deciding)
+        for check, test in zip(checks, tests, strict=True)
+        if test.outcome == "fail"
     ]
 
 
 def conclude(
     campaign: Campaign,
     counts: dict[tuple[str, int], list[int]],
+    first: dict[tuple[str, int], list[int]],
     breaches: dict[str, int],
     pairs: list[dict[str, Any]],
     kernels: dict[str, Any],
     sampler: dict[str, Any],
 ) -> Judgement:
     """Judge everything a run found. All arguments but the campaign are in receipt form."""
-    merged = merge(counts)
-    tests = [judge(check, merged, campaign.spec.power) for check in design(campaign)]
+    merged, checks = merge(counts), design(campaign)
+    tests = [judge(check, merged, campaign.spec.power) for check in checks]
+    deviations = weighed(checks, tests, merged, merge(first), campaign.spec.tolerance)
+    worth = {one.id: one for one in deviations}
     family = seed_family(all_cells(campaign), merged, campaign.spec.requests, campaign.spec.pool)
     compared = sum(row["pairs"] for row in pairs)
     differ = sum(row["mismatches"] for row in pairs)
@@ -100,7 +112,7 @@ def conclude(
         Part.LAW: [
             *([f"{breaches['unreachable']} events the law cannot reach"] if breaches["unreachable"] else []),
             *([f"{differ} temperature-0 mismatches in {compared} pairs"] if differ else []),
-            *(_why(test) for test in tests if test.outcome == "fail"),
+            *(_why(test) for test in tests if test.id in worth and worth[test.id].worth is Worth.FAIL),
         ],
         Part.BITS: [
             f"{row['mismatches']} of {row['rows']} rows differ: {row['id']}"
@@ -116,13 +128,20 @@ def conclude(
     missing = {
         Part.LAW: [
             *(f"{test.id}: {test.reason}" for test in tests if test.required and test.outcome == "unresolved"),
-            *(f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if test.df and on_level(test)),
+            *(f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if on_level(test)),
+            *(open_one(one, campaign.spec.tolerance) for one in deviations if one.worth is Worth.OPEN),
             *([] if compared else ["paired temperature 0: no pairs were asked for"]),
         ],
         Part.BITS: [] if kernels["bits"] else ["bits of the kernels: " + kernels.get("missing", "not run")],
         Part.ANSWERS: _unanswered(kernels),
     }
-    found = {Verdict.INVALID: invalid, Verdict.FAIL: failed, Verdict.INCONCLUSIVE: missing}
+    tolerated = {Part.LAW: [tolerated_one(one, campaign.spec.tolerance) for one in deviations if is_tolerated(one)]}
+    found = {
+        Verdict.INVALID: invalid,
+        Verdict.FAIL: failed,
+        Verdict.INCONCLUSIVE: missing,
+        Verdict.TOLERATED: tolerated,
+    }
     verdict = next((verdict for verdict, findings in found.items() if any(findings.values())), Verdict.PASS)
     reasons = [text for findings in found.values() for texts in findings.values() for text in texts]
     sees = _sees(tests)
@@ -136,6 +155,7 @@ def conclude(
         said = _against(verdict, found[verdict], subjects, scale, len(reasons))
     return Judgement(
         tests=tests,
+        deviations=deviations,
         seed_family=family,
         sees=sees,
         verdict=verdict,
@@ -156,17 +176,37 @@ def _unanswered(kernels: dict[str, Any]) -> list[str]:
 def _why(test: TestResult) -> str:
     if test.forbidden:
         return f"{test.id}: {test.forbidden} outcomes of zero probability"
-    return f"{test.id}: G = {test.g:.3g} on {test.df} df, p = {test.p:.2g} <= {test.alpha:.2g}"
+    said = f"G = {test.g:.3g} on {test.df} df" if test.df else test.worst or "repeats"
+    return f"{test.id}: {said}, p = {test.p:.2g} <= {test.alpha:.2g}"
 
 
 def on_level(test: TestResult) -> bool:
-    return abs(test.p - test.alpha) <= MARGIN * test.alpha
+    """Whether a p-value is so near its level that its last digits decide."""
+    return test.decides and abs(test.p - test.alpha) <= MARGIN * test.alpha
+
+
+def is_tolerated(one: Weighed) -> bool:
+    """Whether a deviation is certainly no larger than the tolerance."""
+    return one.worth is Worth.TOLERATED
+
+
+def open_one(one: Weighed, tolerance: float) -> str:
+    """What is said of a deviation between its bounds."""
+    return (
+        f"{one.id}: deviates by a total variation from {one.low:.2g} to {one.high:.2g}, {tolerance:g} is tolerated: "
+        "more requests would decide"
+    )
+
+
+def tolerated_one(one: Weighed, tolerance: float) -> str:
+    """What is said of a deviation that is tolerated."""
+    return f"{one.id}: deviates by a total variation of at most {one.high:.2g}, {tolerance:g} is tolerated"
 
 
 def _sees(tests: list[TestResult]) -> dict[str, str]:
     found = {}
     for event in SEEN_BY:
-        sizes = [test.detectable_tv for test in tests if test.event is event and test.required and test.df]
+        sizes = [test.detectable.size for test in tests if test.event is event and test.required and test.decides]
         if sizes:
             found[event.value] = number(max(sizes))
     return found
@@ -192,7 +232,7 @@ def _passed(
     rows: int,
 ) -> str:
     judged = subjects[Part.LAW]
-    deciding = sum(test.df > 0 for test in tests)
+    deciding = sum(test.decides for test in tests)
     size = f"{float(sees.get('token', '1')):.3f}"
     beside = f"; its Triton kernels equal it bit for bit on {rows:,} interpreted rows (wiring, not a GPU)"
     return (
@@ -220,6 +260,8 @@ def _against(verdict: Verdict, findings: Findings, subjects: dict[Part, Subject]
 def _found(verdict: Verdict, part: Part, who: Subject, scale: str) -> str:
     if verdict is Verdict.INVALID:
         return f"broke the sampler contract on {scale}"
+    if verdict is Verdict.TOLERATED:
+        return f"{'deviate' if who.plural else 'deviates'} within the tolerance on {scale}"
     if verdict is Verdict.INCONCLUSIVE:
         return f"{'are' if who.plural else 'is'} not decided" + (f" on {scale}" if part is Part.LAW else "")
     if part is Part.LAW:

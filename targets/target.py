@@ -59,6 +59,7 @@ class Target:
     total = ONE  # what every row sums to
     starts = 1  # every request starts in context 0
     block = False  # drafts are verified one by one
+    compares = False  # by their own law
     labels = ()
     lump = None
 

@@ -71,6 +71,7 @@ def receipt_of(measure: "Callable[[Campaign, Seed], Measured]") -> "Callable[[Ca
         judgement = conclude(
             campaign,
             measured.counts,
+            measured.first,
             measured.breaches,
             measured.pairs,
             measured.kernels,

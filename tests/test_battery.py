@@ -13,7 +13,7 @@ from scipy import stats
 from pp3.harness import battery, campaign
 from pp3.harness.battery import SEED_FAMILY_ALPHA, judge, number, seed_family, statistics
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import CERTAIN, TOO_FEW, Check, Pooled, design, detectable_tv, pool
+from pp3.harness.design import CERTAIN, TOO_FEW, Check, Method, Pooled, design, detectable_tv, pool
 from pp3.harness.verdict import all_cells
 
 SHARES = [40, 25, 15, 10, 6, 4]
@@ -49,6 +49,7 @@ def check_of(*cells: Pooled, alpha: float = 1e-3, reason: str = "", extra: tuple
         event=Event.TOKEN,
         target="t",
         depth=4,
+        method=Method.G,
         cells=cells,
         counted=(*(pooled.cell.id for pooled in cells), *extra),
         alpha=alpha,
@@ -122,7 +123,7 @@ def test_judge_adds_the_cells() -> None:
     assert found.p == pytest.approx(float(stats.chi2.sf(found.g, 7)))
     assert found.pearson_p == pytest.approx(float(stats.chi2.sf(found.pearson, 7)))
     assert found.events == 5000 + 1010
-    assert found.detectable_tv == detectable_tv(1e-3, 7, 2 * EVENTS, 0.9)
+    assert found.detectable.size == detectable_tv(1e-3, 7, 2 * EVENTS, 0.9)
     assert (found.outcome, found.forbidden) == ("pass", 0)
 
 

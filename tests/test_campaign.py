@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_read_is_refused(missing: str, tmp_path: Path) -> 
 def test_the_option_is_checked_as_the_key_is(requests: int, shown: str) -> None:
     """--requests takes the key's place."""
     with pytest.raises(CampaignError, match=f"requests = {shown}; it must be from 1 to"):
-        campaigns.load(None, requests)
+        campaigns.load(None, {"requests": requests})
 
 
 VALUES: dict[str, tuple[Any, str]] = {
@@ -260,7 +260,7 @@ def test_the_default_campaign() -> None:
     assert (spec.requests, spec.paired) == (20_000, 100_000)
     assert (spec.batch_sizes, spec.depths) == ([1, 2, 3, 4], [4, 5])
     assert (spec.alpha, spec.pool) == (1e-5, 100)
-    assert campaigns.load(None, 77).spec.requests == 77
+    assert campaigns.load(None, {"requests": 77}).spec.requests == 77
 
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)

@@ -44,7 +44,7 @@ def qualify(chosen: Campaign, sampler: Sampler) -> tuple[Measured, Judgement]:
     """Run and judge."""
     measured = Measured(sampler=sampler.describe())
     run._campaign(chosen, SEED, sampler, measured, lambda stage, done, total: None)
-    judgement = conclude(chosen, measured.counts, measured.breaches, measured.pairs, KERNELS, WHO)
+    judgement = conclude(chosen, measured.counts, measured.first, measured.breaches, measured.pairs, KERNELS, WHO)
     return measured, judgement
 
 
@@ -359,7 +359,8 @@ def test_what_is_said_of_the_kernels_counts(
     changed: dict[str, Any], verdict: Verdict, reason: str, chosen: Campaign
 ) -> None:
     measured, _ = qualify(chosen, ReferenceSampler())
-    judgement = conclude(chosen, measured.counts, measured.breaches, measured.pairs, KERNELS | changed, WHO)
+    kernels = KERNELS | changed
+    judgement = conclude(chosen, measured.counts, measured.first, measured.breaches, measured.pairs, kernels, WHO)
     assert (judgement.verdict, judgement.reasons) == (verdict, [reason])
 
 

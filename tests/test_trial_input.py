@@ -315,18 +315,18 @@ def test_a_file_beside_the_campaign_is_found(here: Path) -> None:
     ):
         campaign.write_text(f"sampler = {said!r}\n")
         assert campaign_file.load(campaign).sampler == expected
-        assert campaign_file.chosen(campaign, said, (), None, None)[0].sampler == expected
+        assert campaign_file.chosen(campaign, said, (), None, None, None)[0].sampler == expected
 
 
 def test_the_command_line_overrules_the_file(here: Path) -> None:
     path = here / "c.toml"
     path.write_text("sampler = 'mine.py:Mine'\nrequests = 5000\ndetect = 0.2\ntargets = ['rows-of-12']\nalpha = 1e-6\n")
-    spec, given = campaign_file.chosen(path, "mine.py:Mine", (), None, None)
+    spec, given = campaign_file.chosen(path, "mine.py:Mine", (), None, None, None)
     assert (spec.requests, spec.detect, spec.targets, spec.alpha, given) == (5000, 0.2, ["rows-of-12"], 1e-6, True)
-    spec, given = campaign_file.chosen(path, "torch-multinomial", ("rows-of-63",), 7000, 0.1)
+    spec, given = campaign_file.chosen(path, "torch-multinomial", ("rows-of-63",), 7000, 0.1, 0.02)
     assert (spec.sampler, spec.requests, spec.detect, spec.targets) == ("torch-multinomial", 7000, 0.1, ["rows-of-63"])
     path.write_text("alpha = 1e-6\n")
-    spec, given = campaign_file.chosen(path, "torch-multinomial", (), None, None)
+    spec, given = campaign_file.chosen(path, "torch-multinomial", (), None, None, None)
     assert (spec.sampler, spec.requests, given) == ("torch-multinomial", QUICK, False)
 
 

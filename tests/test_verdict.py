@@ -42,7 +42,7 @@ def judged(chosen: Campaign, clean: Measured, who: dict[str, Any], *changes: Cha
     measured = copy.deepcopy(clean)
     for change in changes:
         change(measured)
-    return conclude(chosen, measured.counts, measured.breaches, measured.pairs, measured.kernels, who)
+    return conclude(chosen, measured.counts, measured.first, measured.breaches, measured.pairs, measured.kernels, who)
 
 
 def bits_differ(measured: Measured) -> None:

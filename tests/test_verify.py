@@ -82,12 +82,14 @@ def rejudge(statement: Statement) -> None:
     judgement = conclude(
         campaigns.of_plan(predicate["plan"]),
         {(cell["id"], cell["batch"]): cell["counts"] for cell in predicate["cells"]},
+        {(cell["id"], cell["batch"]): cell["first"] for cell in predicate["cells"]},
         predicate["breaches"],
         predicate["paired"],
         predicate["kernels"],
         predicate["sampler"],
     )
     predicate["tests"] = [test.plain() for test in judgement.tests]
+    predicate["deviations"] = [one.plain() for one in judgement.deviations]
     predicate["seedFamily"], predicate["sees"] = judgement.seed_family, judgement.sees
     predicate["verdict"], predicate["reasons"] = judgement.verdict.value, judgement.reasons
     predicate["sentence"] = judgement.sentence
@@ -431,7 +433,7 @@ def test_a_copied_verdict_does_not_verify(
     statement: Statement, receipt_of: Callable[[Campaign, Path], Path], tmp_path: Path
 ) -> None:
     """One run's judgement over another run's counts."""
-    other = campaigns.load(None, 20_001)
+    other = campaigns.load(None, {"requests": 20_001})
     predicate = canonical.decode(receipt_of(other, tmp_path).read_bytes())["predicate"]
     for field in ("tests", "seedFamily", "sees", "verdict", "reasons", "sentence"):
         predicate[field] = statement["predicate"][field]

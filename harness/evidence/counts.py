@@ -3,16 +3,21 @@
 from typing import Any
 
 from pp3.harness.campaign import Campaign, pair_shards
-from pp3.harness.cells import Event
+from pp3.harness.cells import Cell
 from pp3.harness.errors import VerificationError
+from pp3.harness.evidence import tiling
+from pp3.harness.run import halves
 from pp3.harness.tally import BREACHES
 from pp3.harness.verdict import all_cells
 
 COUNTS = "recompute counts"
 
 
-def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> dict[tuple[str, int], list[int]]:
-    """Every cell of the plan exactly once, non-negative, adding up to the requests."""
+Counted = dict[tuple[str, int], list[int]]
+
+
+def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> tuple[Counted, Counted]:
+    """Every cell of the plan exactly once, non-negative, adding up to the requests; and of the first half of them."""
     found = {(cell["id"], cell["batch"]): cell["counts"] for cell in predicate["cells"]}
     if len(found) != len(predicate["cells"]):
         raise VerificationError(f"{COUNTS}: a cell is there twice")
@@ -44,44 +49,29 @@ def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> dict[tuple[str, 
             raise VerificationError(
                 f"{COUNTS}: {key[0]} has {counts[-1]} forbidden outcomes, {strays.get(key, 0)} are named"
             )
+    first = {(cell["id"], cell["batch"]): cell["first"] for cell in predicate["cells"]}
+    for batch in campaign.spec.batch_sizes:
+        tiling.check_halves(_at_batch(found, batch), _at_batch(first, batch), COUNTS)
     if not any(predicate["breaches"].values()):
         _tile(campaign, found)
-    return found
+    return found, first
 
 
-def _tile(campaign: Campaign, found: dict[tuple[str, int], list[int]]) -> None:
+def _at_batch(found: Counted, batch: int) -> dict[str, list[int]]:
+    return {cell: counts for (cell, size), counts in found.items() if size == batch}
+
+
+def _tile(campaign: Campaign, found: Counted) -> None:
     """Each request proposes at every position, emits at every position it reaches, and has one length."""
-    by_group: dict[tuple[str, int], list[Any]] = {}
+    by_group: dict[tuple[str, int], list[Cell]] = {}
     for cell in all_cells(campaign):
         by_group.setdefault((cell.target, cell.depth), []).append(cell)
     for (target, depth), cells in by_group.items():
         for batch in campaign.spec.batch_sizes:
             requests = campaign.requests_of(depth, batch)
-            totals: dict[tuple[Event, int], int] = {}
-            reached = [0] * (depth + 1)
-            outside = 0
-            for cell in cells:
-                counts = found[cell.id, batch]
-                key = (cell.event, cell.position)
-                totals[key] = totals.get(key, 0) + sum(counts)
-                if cell.event is Event.LENGTH:
-                    outside += counts[-1]
-                    for length, count in zip(cell.atoms.tolist(), counts, strict=False):
-                        reached = [n + count * (position <= length) for position, n in enumerate(reached)]
-            where = f"{target}/depth-{depth} at batch {batch}"
-            lengths = totals.get((Event.LENGTH, -1), 0)
-            checks = [("lengths", lengths, requests)]
-            checks += [
-                (f"proposals at position {j}", totals.get((Event.PROPOSAL, j), 0), requests) for j in range(depth)
-            ]
-            if not outside:
-                for j in range(depth + 1):
-                    kinds = (Event.BONUS,) if j == depth else (Event.TOKEN, Event.FULL_TARGET)
-                    emitted = sum(totals.get((kind, j), 0) for kind in kinds)
-                    checks.append((f"tokens at position {j}", emitted, reached[j]))
-                    if (Event.RESIDUAL, j) in totals:
-                        stopped = reached[j] - reached[j + 1] - totals.get((Event.FULL_TARGET, j), 0)
-                        checks.append((f"residual tokens at position {j}", totals[Event.RESIDUAL, j], stopped))
-            for what, got, wanted in checks:
+            parts = [high - low for low, high in halves(0, requests)]
+            for what, got, wanted in tiling.of(cells, _at_batch(found, batch), depth, parts):
                 if got != wanted:
-                    raise VerificationError(f"{COUNTS}: {where}: {what} add up to {got}, must be {wanted}")
+                    raise VerificationError(
+                        f"{COUNTS}: {target}/depth-{depth} at batch {batch}: {what} add up to {got}, must be {wanted}"
+                    )

@@ -51,8 +51,10 @@ def build(
             "assurance": "self-attested",
             "breaches": measured.breaches,
             "cells": [
-                {"batch": batch, "counts": counts, "id": cell} for (cell, batch), counts in measured.counts.items()
+                {"batch": batch, "counts": counts, "first": measured.first[cell, batch], "id": cell}
+                for (cell, batch), counts in measured.counts.items()
             ],
+            "deviations": [one.plain() for one in judgement.deviations],
             "environment": provenance.environment(),
             "kernels": measured.kernels,
             "kind": "qualify",

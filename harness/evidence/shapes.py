@@ -37,6 +37,16 @@ class CellShape(Strict, frozen=True):
     id: str
     batch: Count
     counts: list[Count]
+    first: list[Count] = []  # of the first half of the requests; older receipts have none
+
+
+class DeviationShape(Strict, frozen=True):
+    """A check that failed, between its bounds in total variation."""
+
+    id: str
+    worth: Literal["fail", "tolerated", "open"]
+    low: str
+    high: str
 
 
 class StrayShape(Strict, frozen=True):
@@ -135,6 +145,7 @@ class QualifyShape(PredicateShape, frozen=True):
     tests: list[dict[str, Any]]
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]
+    deviations: list[DeviationShape] = []
 
 
 class EnumerationShape(Strict, frozen=True):
@@ -183,6 +194,7 @@ class TrialCellShape(Strict, frozen=True):
 
     id: str
     counts: list[Count]
+    first: list[Count] = []  # likewise
 
 
 class TrialStrayShape(Strict, frozen=True):
@@ -217,6 +229,7 @@ class TrialShape(Strict, frozen=True):
     reasons: list[str]
     sentence: str
     non_claims: list[str]
+    deviations: list[DeviationShape] = []
 
 
 class SurveyRowShape(Strict, frozen=True):

@@ -9,13 +9,12 @@ from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.cells import Cell, Event
 from pp3.harness.errors import VerificationError
-from pp3.harness.evidence import provenance
+from pp3.harness.evidence import provenance, tiling
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
-from pp3.harness.joint import size
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
-from pp3.harness.tally import BREACHES
+from pp3.harness.tally import BREACHES, range_of
 from pp3.harness.trial.device import name_of
 from pp3.harness.trial.judge import TrialJudgement, all_counts, conclude, effect_plain
 from pp3.harness.trial.measured import Measured
@@ -24,6 +23,7 @@ from pp3.harness.trial.plan import Trial, TrialSpec, make
 from pp3.harness.trial.problems import Problem
 
 COUNTS = "recompute counts"
+WHOLE = (Event.LENGTH, Event.JOINT, Event.TOKEN)  # of a pattern or a case, which have equal shares of the requests
 STEPS = ("plan", "laws", COUNTS, "recompute statistics")
 
 
@@ -43,7 +43,8 @@ def build(found: Found, counter: int, chosen: str, started: datetime, judged: Tr
             "assurance": "self-attested",
             "breaches": measured.breaches,
             "broken": measured.broken,
-            "cells": [{"counts": counts, "id": cell} for cell, counts in all_counts(trial, measured).items()],
+            "cells": cells_plain(all_counts(trial, measured.counts), all_counts(trial, measured.first)),
+            "deviations": [one.plain() for one in judged.deviations],
             "effects": {check: effect_plain(effect) for check, effect in judged.effects.items()},
             "environment": provenance.environment(),
             "kind": "trial",
@@ -77,6 +78,11 @@ def build(found: Found, counter: int, chosen: str, started: datetime, judged: Tr
     }
 
 
+def cells_plain(counts: dict[str, list[int]], first: dict[str, list[int]]) -> list[dict[str, Any]]:
+    """Counts of every cell, and those of the first half of the requests."""
+    return [{"counts": found, "first": first[cell], "id": cell} for cell, found in counts.items()]
+
+
 def trial_of(predicate: dict[str, Any]) -> Trial:
     """The trial of a receipt's plan, its laws rebuilt here. VerificationError if it is another plan."""
     plan = predicate["plan"]
@@ -90,6 +96,8 @@ def trial_of(predicate: dict[str, Any]) -> Trial:
         pool=plan["pool"],
         power=float(plan["power"]),
         detect=float(plan["detect"]),
+        tolerance=float(plan["tolerance"]),
+        weights={family: float(share) for family, share in plan["weights"].items()},
     )
     trial = make(spec, Description(**declared), "plan")
     if canonical.sha256(plan) != predicate["planSha256"]:
@@ -126,6 +134,8 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
     for name, counts in found.items():
         if len(counts) != len(cells[name].atoms) + 1:
             raise VerificationError(f"{COUNTS}: {name} has {len(counts)} counts, its law {len(cells[name].atoms) + 1}")
+    first = {row["id"]: row["first"] for row in predicate["cells"]}
+    tiling.check_halves(found, first, COUNTS)
     problems = {problem.name: problem for problem in trial.problems}
     _strays(problems, cells, found, predicate["strays"])
     for name in predicate["broken"]:
@@ -140,7 +150,11 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
     for problem in trial.problems:
         _tile(problem, trial.requests_of(problem), found, problem.name in partly)
     return Measured(
-        counts=found, strays=predicate["strays"], breaches=predicate["breaches"], broken=predicate["broken"]
+        counts=found,
+        first=first,
+        strays=predicate["strays"],
+        breaches=predicate["breaches"],
+        broken=predicate["broken"],
     )
 
 
@@ -174,7 +188,7 @@ def _strays(
             cell is None
             or problem is None
             or stray["outcome"] in cell.atoms
-            or stray["outcome"] >= _range(problem, cell)
+            or stray["outcome"] >= range_of(cell.event, problem.vocab, problem.depth)
         ):
             raise VerificationError(f"{COUNTS}: stray {stray['outcome']} of {stray['cell']} is none")
         if (cell.id, stray["outcome"]) in seen:
@@ -186,41 +200,14 @@ def _strays(
             raise VerificationError(f"{COUNTS}: {name} has {counts[-1]} forbidden outcomes, {named[name]} named")
 
 
-def _range(problem: Problem, cell: Cell) -> int:
-    """One past the largest outcome that can be counted."""
-    if cell.event is Event.JOINT:
-        return size(problem.vocab, problem.depth)
-    return problem.depth + 1 if cell.event is Event.LENGTH else problem.vocab
-
-
 def _tile(problem: Problem, requests: int, found: dict[str, list[int]], partly: bool) -> None:
     """Each request has one length, one whole round, one first token and one draft a position; the rest follows."""
-    totals: dict[tuple[Event, int], int] = {}
-    lengths = [0] * (problem.depth + 1)
-    outside = 0
-    checks: list[tuple[str, int, int]] = []
-    for cell in problem.cells:
-        counts = found[cell.id]
-        totals[cell.event, cell.position] = totals.get((cell.event, cell.position), 0) + sum(counts)
-        if cell.event is Event.LENGTH:
-            outside += counts[-1]
-            for length, count in zip(cell.atoms.tolist(), counts, strict=False):
-                lengths[length] += count
-        if cell.pattern:
-            checks.append((cell.id, sum(counts), int(requests * cell.rate)))
-    emitted = {
-        j: sum(totals.get((event, j), 0) for event in (Event.TOKEN, Event.FULL_TARGET, Event.BONUS))
-        for _, j in totals
-        if j >= 0
-    }
-    checks += [(f"{event.value} at {j}", n, requests) for (event, j), n in totals.items() if event is Event.PROPOSAL]
-    if (Event.LENGTH, -1) in totals and not outside:
-        reached = [sum(lengths[j:]) for j in range(problem.depth + 1)]
-        checks += [(f"tokens at position {j}", emitted.get(j, 0), reached[j]) for j in range(problem.depth + 1)]
-        for (event, j), count in totals.items():
-            if event is Event.RESIDUAL:
-                stopped = lengths[j] - totals.get((Event.FULL_TARGET, j), 0)
-                checks.append((f"residual tokens at position {j}", count, stopped))
+    checks = tiling.of(problem.cells, found, problem.depth, [requests // 2, requests - requests // 2])
+    checks += [
+        (cell.id, sum(found[cell.id]), int(requests * cell.rate))
+        for cell in problem.cells
+        if cell.pattern and cell.event in WHOLE
+    ]
     for what, got, wanted in checks:
         if got > requests or (got != wanted and not partly):
             raise VerificationError(f"{COUNTS}: {problem.name}: {what} add up to {got:,}, must be {wanted:,}")

@@ -16,7 +16,7 @@ from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, VerificationError
 from pp3.harness.evidence import kernels, provenance, survey, trial
-from pp3.harness.evidence.counts import COUNTS, counts_of
+from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, stamp
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.exact import oracle, suite
@@ -166,10 +166,11 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     _at("kernels", kernels.check, campaign, predicate)
     rows = sum(row["rows"] for row in predicate["kernels"]["bits"])
     yield ok("kernels", f"{rows:,} rows of bits, and known answers, as the plan implies")
-    counts = _at(COUNTS, counts_of, campaign, predicate)
+    counts, first = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
-    judgement = _at(STATISTICS, _conclude, campaign, counts, predicate)
+    judgement = _at(STATISTICS, _conclude, campaign, counts, first, predicate)
     _compare("test", [test.plain() for test in judgement.tests], predicate["tests"])
+    _compare("deviation", [one.plain() for one in judgement.deviations], predicate["deviations"])
     _compare("seed family", judgement.seed_family, predicate["seedFamily"])
     _compare("sees", [judgement.sees], [predicate["sees"]])
     yield ok(STATISTICS, f"{len(judgement.tests)} checks")
@@ -185,6 +186,7 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
         yield ok(name, detail)
     detail, judged = _at(STATISTICS, next, found)
     _compare("test", [test.plain() for test in judged.tests], predicate["tests"])
+    _compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
     effects = {check: effect_plain(effect) for check, effect in judged.effects.items()}
     _compare("effect", [effects.get(key, {}) for key in sorted(effects)], _sorted(predicate["effects"], effects))
     _compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
@@ -245,9 +247,9 @@ def _laws(campaign: Campaign, predicate: dict[str, Any]) -> None:
     check_sampler(campaign, our_limits())
 
 
-def _conclude(campaign: Campaign, counts: dict[tuple[str, int], list[int]], predicate: dict[str, Any]) -> Judgement:
+def _conclude(campaign: Campaign, counts: Counted, first: Counted, predicate: dict[str, Any]) -> Judgement:
     return conclude(
-        campaign, counts, predicate["breaches"], predicate["paired"], predicate["kernels"], predicate["sampler"]
+        campaign, counts, first, predicate["breaches"], predicate["paired"], predicate["kernels"], predicate["sampler"]
     )
 
 

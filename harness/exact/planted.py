@@ -91,12 +91,12 @@ def row(fault: Fault) -> PlantedRow:
     measured = run.Measured(sampler=under_test.describe())
     with planted(fault):
         run._campaign(chosen, SEED, under_test, measured, lambda stage, done, total: None)
-    judged = conclude(chosen, measured.counts, measured.breaches, measured.pairs, KERNELS, WHO)
+    judged = conclude(chosen, measured.counts, measured.first, measured.breaches, measured.pairs, KERNELS, WHO)
     return PlantedRow(
         fault=fault,
         message=DIGEST.sub(r"\1", said[0]) if said else "",
         verdict=judged.verdict,
-        ratio=min(test.p / test.alpha for test in judged.tests if test.df),
+        ratio=min(test.p / test.alpha for test in judged.tests if test.decides),
     )
 
 

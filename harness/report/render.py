@@ -55,13 +55,12 @@ def page(content: bytes, statement: dict[str, Any]) -> str:
 def _campaign(predicate: dict[str, Any]) -> dict[str, Any]:
     """What the page of a campaign shows beside its receipt: pictures, summaries and sums."""
     tests = predicate["tests"]
-    judged = [test for test in tests if test["df"]]
+    judged = [test for test in tests if float(test["alpha"])]
     values, levels = [float(test["p"]) for test in judged], [float(test["alpha"]) for test in judged]
     return {
         "tests": tests,
         "open_tests": [test for test in tests if test["outcome"] in ("fail", "unresolved")],
-        "events": [event.value for event in Event],
-        "summary": [_summary(target["name"], tests) for target in predicate["plan"]["targets"]],
+        "summary": [_summary(event.value, predicate["plan"]["targets"], tests) for event in Event],
         "targets": list(_targets(predicate)),
         "ladder": charts.ladder_chart("ladder", trial.ladder_finding(judged), values, levels),
         "ladder_finding": trial.ladder_finding(judged),
@@ -72,16 +71,16 @@ def _campaign(predicate: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _summary(target: str, tests: list[dict[str, Any]]) -> dict[str, Any]:
-    """The smallest p-value of each kind of check of one target."""
+def _summary(event: str, targets: list[dict[str, Any]], tests: list[dict[str, Any]]) -> dict[str, Any]:
+    """The smallest p-value of one kind of check, of each target."""
     cells = []
-    for event in Event:
-        mine = [test for test in tests if test["id"].startswith(f"{target}/") and test["event"] == event.value]
+    for target in targets:
+        mine = [test for test in tests if test["id"].startswith(f"{target['name']}/") and test["event"] == event]
         worst = min(mine, key=lambda test: float(test["p"]), default=None)
         failed = any(test["outcome"] == "fail" for test in mine)
-        text = "" if worst is None else worst["p"] if worst["df"] else worst["outcome"]
+        text = "" if worst is None else worst["p"] if float(worst["alpha"]) else worst["outcome"]
         cells.append({"outcome": "fail" if failed else "pass" if worst else "", "text": text})
-    return {"cells": cells, "target": target}
+    return {"cells": cells, "event": event}
 
 
 def _targets(predicate: dict[str, Any]) -> Iterator[dict[str, Any]]:

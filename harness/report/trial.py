@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.battery import judge
-from pp3.harness.design import Check
+from pp3.harness.battery import expected_of, grouped, judge
+from pp3.harness.design import Check, Method
 from pp3.harness.evidence.trial import trial_of
 from pp3.harness.report import charts
 from pp3.harness.trial.findings import BREACHES, outcome_name
@@ -14,16 +14,17 @@ from pp3.harness.trial.problems import Problem
 
 MOST_PICTURES = 6
 MOST_STRAYS = 50
+MOST_GROUPS = 100  # of one picture
 
 
 def context(predicate: dict[str, Any]) -> dict[str, Any]:
     """Values for the template."""
     tests = predicate["tests"]
-    judged = [test for test in tests if test["df"]]
+    judged = [test for test in tests if float(test["alpha"])]
     values, levels = [float(test["p"]) for test in judged], [float(test["alpha"]) for test in judged]
     trial = trial_of(predicate)
     counts = {row["id"]: row["counts"] for row in predicate["cells"]}
-    deciding = [check for check in trial.checks if check.df]
+    deciding = [check for check in trial.checks if check.df and check.method is not Method.FIT]
     ranked = sorted(deciding, key=lambda check: judge(check, counts, trial.spec.power).p / check.alpha)
     return {
         "judged": judged,
@@ -38,17 +39,13 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
 
 def _strays(trial: Trial, strays: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
     """The impossible outcomes that came most often: cell, outcome, count."""
-    problems = {problem.name: problem for problem in trial.problems}
-    cells = {cell.id: cell for problem in trial.problems for cell in problem.cells}
-    most = sorted(strays, key=lambda stray: -stray["count"])[:MOST_STRAYS]
-    return [
-        (
-            stray["cell"],
-            outcome_name(cells[stray["cell"]].event, [stray["outcome"]], problems[cells[stray["cell"]].target].vocab),
-            stray["count"],
-        )
-        for stray in most
-    ]
+    cells = {cell.id: (cell.event, problem) for problem in trial.problems for cell in problem.cells}
+    found = []
+    for stray in sorted(strays, key=lambda stray: -stray["count"])[:MOST_STRAYS]:
+        event, problem = cells[stray["cell"]]
+        outcome = outcome_name(event, [stray["outcome"]], problem.vocab, problem.depth)
+        found.append((stray["cell"], outcome, stray["count"]))
+    return found
 
 
 def _target(trial: Trial, problem: Problem, predicate: dict[str, Any]) -> tuple[str, str, int, list[str]]:
@@ -79,10 +76,12 @@ def _picture(name: str, check: Check, counts: dict[str, list[int]]) -> dict[str,
     """Observed against expected over the groups of a check's cells, one after another."""
     seen, expected = [], []
     for pooled in check.cells:
-        observed = np.bincount(pooled.groups, weights=counts[pooled.cell.id][:-1], minlength=pooled.df + 1)
-        seen.append(observed)
-        expected.append(observed.sum() * pooled.probabilities)
-    one, other = np.concatenate(seen).astype(np.float64), np.concatenate(expected)
+        seen.append(grouped(pooled, counts[pooled.cell.id]))
+        expected.append(expected_of(pooled, seen[-1]))
+    one, other = np.concatenate(seen), np.concatenate(expected)
+    if len(one) > MOST_GROUPS:  # those that deviate most
+        furthest = np.argsort(-np.abs(one - other) / np.sqrt(np.maximum(other, 1)), kind="stable")[:MOST_GROUPS]
+        one, other = one[furthest], other[furthest]
     worst = float(np.abs((one - other) / charts.spread_of(other)).max())
     finding = (
         f"{check.id}: {int(one.sum()):,} events in {len(one)} groups; the largest residual is {worst:.1f} standard "

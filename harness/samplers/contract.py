@@ -30,6 +30,7 @@ class Kind(StrEnum):
     PROPOSAL = "proposal"  # drafts `depth` tokens
     VERIFIER = "verifier"  # judges given drafts and emits
     PIPELINE = "pipeline"  # drafts, then judges its own drafts and emits
+    ENGINE = "engine"  # the same, and nobody sees its drafts
 
 
 class Carrier(StrEnum):

@@ -43,6 +43,7 @@ def qualify(
     targets: Sequence[str] = (),
     requests: int | None = None,
     detect: float = 0.0,
+    tolerance: float = 0.0,
     alpha: float = 1e-5,
     device: str = "auto",
     counter: int = 1,
@@ -50,8 +51,9 @@ def qualify(
 ) -> Report:
     """Judge a sampler on the targets of its kind; the same counter gives the same requests.
 
-    profile: plain, proposal, verifier or pipeline; by default the sampler's kind, and an error if it is another.
+    profile: plain, proposal, verifier, pipeline or engine; by default the sampler's kind; an error if it is another.
     requests: of each law; by default 20,000, or as many as `detect`, a total variation to be seen, needs.
+    tolerance: total variation up to which a significant deviation is TOLERATED.
     Raises CampaignError for a bad argument; a FAIL is a value, not an exception.
     """
     from pp3.harness.trial.judge import conclude
@@ -62,6 +64,7 @@ def qualify(
         raise CampaignError(f"profile {profile!r}: {who.name} says it is {str(who.kind)!r}; one of them is wrong")
     check_counter(counter)
     given = {"targets": [targets] if isinstance(targets, str) else list(targets), "alpha": alpha, "detect": detect}
+    given["tolerance"] = tolerance
     try:
         spec = msgspec.convert(
             {"sampler": who.name, "requests": QUICK if requests is None else requests, **given}, TrialSpec

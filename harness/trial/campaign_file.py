@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from pp3.harness.document import explain, read
+from pp3.harness.document import explain, promised, read
 from pp3.harness.errors import CampaignError
 from pp3.harness.trial.plan import TrialSpec, check
 
@@ -22,16 +22,29 @@ def load(path: Path) -> TrialSpec:
 
     A file named in `sampler` is looked up beside the campaign file.
     """
-    return _of_document(read(path), path)
+    document = read(path)
+    return _of_document(document | promised(document, str(path)), path)
 
 
 def chosen(
-    path: Path | None, sampler: str, targets: tuple[str, ...], requests: int | None, detect: float | None
+    path: Path | None,
+    sampler: str,
+    targets: tuple[str, ...],
+    requests: int | None,
+    detect: float | None,
+    tolerance: float | None,
 ) -> tuple[TrialSpec, bool]:
     """The plan of a file, if there is one, with what the command line says instead; whether it fixes the requests."""
     document = read(path) if path else {}
+    document |= promised(document, str(path))
     other = sampler if sampler != str(document.get("sampler", "")) else None
-    options = {"sampler": other, "targets": list(targets) or None, "requests": requests, "detect": detect}
+    options = {
+        "sampler": other,
+        "targets": list(targets) or None,
+        "requests": requests,
+        "detect": detect,
+        "tolerance": tolerance,
+    }
     said: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     spec = msgspec.structs.replace(_of_document(document, path) if path else TrialSpec(), **said)
     check(spec, str(path) if path and not said.keys() - {"sampler"} else COMMAND)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pp3.harness.battery import TestResult
+from pp3.harness.battery import TestResult, expected_of, grouped
 from pp3.harness.cells import Event
-from pp3.harness.design import Check
+from pp3.harness.dependence import BUCKETS
+from pp3.harness.design import Check, Method
 from pp3.harness.joint import tokens_of
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plain import NEUTRAL
@@ -20,11 +21,22 @@ MOST_LINES = 8  # reasons that are said
 PLACE = {
     Event.PROPOSAL: "drafts at position {}",
     Event.TOKEN: "tokens emitted at position {}",
+    Event.KEPT: "drafts kept at position {}",
+    Event.ACCEPT: "whether a draft is kept, given the draft, at position {}",
     Event.RESIDUAL: "tokens that replace a rejected draft at position {}",
     Event.FULL_TARGET: "tokens for an invalidated draft at position {}",
     Event.BONUS: "bonus tokens, all drafts kept",
     Event.LENGTH: "numbers of kept drafts",
     Event.JOINT: "whole rounds",
+    Event.PREFIX: "a token, given the one before it, at position {}",
+    Event.RECOVERY: "the token that replaces a draft, given the draft, at position {}",
+    Event.MATCH: "equal first tokens at a distance of {} (of positions: equal neighbours at that one)",
+    Event.ROUND: "equal first tokens of one of the {} in two launches (of identities: of neighbours)",
+    Event.PAIR: "first tokens of neighbouring requests",
+    Event.LENGTH_PAIR: "numbers of kept drafts of neighbouring requests",
+    Event.REPEAT: "a stretch of first tokens that occurs twice",
+    Event.RARE: "outcomes one by one",
+    Event.FIT: "the fit of all laws together",
 }
 BREACHES = {
     "failed": "rows with a status that is not 0",
@@ -45,43 +57,57 @@ class Effect:
     expected: float
 
 
-def effect_of(check: Check, counts: dict[str, list[int]], vocab: int) -> Effect:
-    """Over all cells of a check, each given its own number of events."""
-    total = sum(sum(counts[pooled.cell.id][:-1]) for pooled in check.cells)
-    off, furthest, worst = 0.0, 0.0, Effect(tv=0.0, outcome="none", observed=0.0, expected=0.0)
+def effect_of(check: Check, counts: dict[str, list[int]], vocab: int, depth: int) -> Effect:
+    """Over all cells of a check, each stratum given its own number of events."""
+    off, total, furthest = 0.0, 0.0, 0.0
+    worst = Effect(tv=0.0, outcome="none", observed=0.0, expected=0.0)
     for pooled in check.cells:
-        observed = np.bincount(pooled.groups, weights=counts[pooled.cell.id][:-1], minlength=pooled.df + 1)
-        events = observed.sum()
-        if not events:
+        observed = grouped(pooled, counts[pooled.cell.id])
+        expected = expected_of(pooled, observed)
+        total += float(observed.sum())
+        if not expected.any():
             continue
-        expected = events * pooled.probabilities
-        off += float(np.abs(observed - expected).sum()) / 2 / total
-        score = np.abs(observed - expected) / np.sqrt(expected)
+        off += float(np.abs(observed - expected).sum()) / 2
+        score = np.abs(observed - expected) / np.sqrt(np.where(expected > 0, expected, 1.0))
         if score.max() > furthest:
             furthest, at = float(score.max()), int(score.argmax())
             where = f" in context {pooled.cell.context}" if pooled.cell.context > 0 and not pooled.cell.pattern else ""
+            atoms = pooled.cell.atoms[pooled.groups == at].tolist()
             worst = Effect(
                 tv=0.0,
-                outcome=outcome_name(check.event, pooled.cell.atoms[pooled.groups == at].tolist(), vocab) + where,
-                observed=float(observed[at] / events),
+                outcome=outcome_name(check.event, atoms, vocab, depth) + where,
+                observed=float(observed[at] * pooled.probabilities[at] / expected[at]),
                 expected=float(pooled.probabilities[at]),
             )
-    return Effect(tv=off, outcome=worst.outcome, observed=worst.observed, expected=worst.expected)
+    tv = off / total if total else 0.0
+    return Effect(tv=tv, outcome=worst.outcome, observed=worst.observed, expected=worst.expected)
 
 
 def deviation(trial: Trial, check: Check, test: TestResult, effect: Effect | None, found: Measured) -> str:
     """One failed check in words."""
+    if test.method is Method.FIT:
+        how = "too good" if test.g < test.df else "too bad"
+        return f"{PLACE[test.event]} is {how}: {_strength(test)} ({test.id})"
     problem = _problem(trial, test)
-    place = "drawn tokens" if problem.target.labels else PLACE[test.event].format(test.id.rpartition("-")[2])
+    plain = problem.target.labels and test.event is Event.TOKEN
+    place = "drawn tokens" if plain else PLACE[test.event].format(test.id.rpartition("-")[2])
     what = f"{named(problem, test)}, {place}"
-    if test.forbidden or effect is None:
+    if test.forbidden or (effect is None and not test.significant):
         total = sum(sum(found.counts.get(cell, ())) for cell in check.counted)
         return f"{what}: {test.forbidden:,} of {total:,} have probability 0{_strays(check, found, problem)} ({test.id})"
-    strength = f"G = {test.g:.3g} on {test.df} df, p {_small(test.p)}, level {test.alpha:.2g}"
+    if test.method is Method.REPEAT:
+        return f"{what} within a window, where chance would hardly let one: p {_small(test.p)} ({test.id})"
+    if effect is None:
+        return f"{what}: {test.worst}, p {_small(test.p)}, level {test.alpha:.2g} ({test.id})"
+    said = f"{effect.outcome} came {effect.observed:.4g}, the law says {effect.expected:.4g}"
     return (
-        f"{what}: off by about {effect.tv:.2g} in total variation, {test.detectable_tv:.2g} would be seen; "
-        f"{effect.outcome} came {effect.observed:.4g}, the law says {effect.expected:.4g} ({test.id}: {strength})"
+        f"{what}: off by about {effect.tv:.2g} in total variation, {test.detectable.size:.2g} would be seen; "
+        f"{said} ({test.id}: {_strength(test)})"
     )
+
+
+def _strength(test: TestResult) -> str:
+    return f"G = {test.g:.3g} on {test.df} df, p {_small(test.p)}, level {test.alpha:.2g}"
 
 
 def named(problem: Problem, test: TestResult) -> str:
@@ -97,6 +123,8 @@ def hints(trial: Trial, tests: list[TestResult]) -> list[str]:
     """What the targets and cases of checks are for, each once."""
     found = {}
     for test in tests:
+        if test.event is Event.FIT:
+            continue
         problem = _problem(trial, test)
         case = _case(problem, test)
         name = f"{problem.name}, case {case.name}" if case else problem.name
@@ -141,20 +169,41 @@ def _strays(check: Check, found: Measured, problem: Problem) -> str:
             counts[stray["outcome"]] = counts.get(stray["outcome"], 0) + stray["count"]
     most = sorted(counts.items(), key=lambda item: -item[1])
     said = [
-        f"{outcome_name(check.event, [outcome], problem.vocab)} ({count:,} times)" for outcome, count in most[:MOST]
+        f"{outcome_name(check.event, [outcome], problem.vocab, problem.depth)} ({count:,} times)"
+        for outcome, count in most[:MOST]
     ]
     return f": {', '.join(said)}" + (f" and {len(most) - MOST} more" if len(most) > MOST else "") if said else ""
 
 
-def outcome_name(event: Event, atoms: list[int], vocab: int) -> str:
+def outcome_name(event: Event, atoms: list[int], vocab: int, depth: int) -> str:
     """Pooled outcomes of a cell in words."""
-    if event is Event.LENGTH:
-        said, many = [f"{atom} kept" for atom in atoms], "lengths"
-    elif event is Event.JOINT:
-        said, many = [f"round {tokens_of(atom, vocab)}" for atom in atoms], "rounds"
-    else:
-        said, many = [f"token {atom}" for atom in atoms], "tokens"
-    return " or ".join(said) if len(said) <= MOST else f"one of {len(said)} pooled {many}"
+    many = {Event.LENGTH: "lengths", Event.JOINT: "rounds", Event.ACCEPT: "outcomes"}.get(event, "tokens")
+    if event in (Event.PREFIX, Event.RECOVERY, Event.PAIR):
+        many = "pairs of ranges of ids"
+    if event is Event.LENGTH_PAIR:
+        many = "pairs of lengths"
+    if len(atoms) > MOST:
+        return f"one of {len(atoms)} pooled {many}"
+    return " or ".join(_one(event, atom, vocab, depth) for atom in atoms)
+
+
+def _one(event: Event, atom: int, vocab: int, depth: int) -> str:
+    match event:
+        case Event.LENGTH:
+            return f"{atom} kept"
+        case Event.JOINT:
+            return f"round {tokens_of(atom, vocab)}"
+        case Event.ACCEPT:
+            return f"draft {atom // 2} {'kept' if atom % 2 else 'rejected'}"
+        case Event.PREFIX | Event.RECOVERY | Event.PAIR:
+            return f"id range {atom % BUCKETS} of {BUCKETS} after range {atom // BUCKETS}"
+        case Event.LENGTH_PAIR:
+            return f"{atom % (depth + 1)} kept after {atom // (depth + 1)}"
+        case Event.MATCH | Event.ROUND:
+            return "equal tokens" if atom else "different tokens"
+        case Event.REPEAT:
+            return "a repeated stretch" if atom else "a stretch met once"
+    return f"token {atom}"
 
 
 def _small(p: float) -> str:

@@ -164,6 +164,8 @@ def _checked(returned: Any, batch: Batch, kind: Kind) -> Emission:
         drafts=batch.tensors.given.long(),
         status=ones * 0 if given.status is None else _integers("status", given.status, (n,), batch),
     )
+    if kind is Kind.ENGINE:  # what it kept is what it emitted
+        return replace(found, drafts=found.tokens[:, :depth])
     if kind is not Kind.PIPELINE:
         return found
     drafts = _integers("drafts", given.drafts, (n, depth), batch)

@@ -53,6 +53,7 @@ class SeenRows:
     total: int = 1
     patterns: tuple[str, ...] = ("none",)
     block: bool = False
+    compares: bool = False
 
     def proposal_weights(self) -> Weights:
         """Nothing is drafted."""

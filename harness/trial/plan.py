@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from pp3.harness import canonical
-from pp3.harness.cells import Event
-from pp3.harness.design import TOO_FEW, Check, Group, checks, detectable_tv
+from pp3.harness import canonical, promise
+from pp3.harness.design import Check, Group, checks
 from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Carrier, Description, Kind
 from pp3.harness.trial.problems import Problem, choose, names
+from pp3.harness.weights import checked
 
-PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)
 QUICK, FULL = 20_000, 2_000_000
 LARGEST_REQUESTS = 1 << 40
 Progress = Callable[[str, int, int], None]  # stage, done, total
@@ -32,6 +31,8 @@ class TrialSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pool: int = 100
     power: float = 0.999
     detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
+    tolerance: float = 0.0  # total variation that a reviewer tolerates
+    weights: dict[str, float] = msgspec.field(default_factory=dict)  # shares of alpha by family of checks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,14 @@ class Trial:
             "power": repr(self.spec.power),
             "requests": self.spec.requests,
             "targets": [{"lawSha256": problem.law_sha256, "name": problem.name} for problem in self.problems],
+            "tolerance": repr(self.spec.tolerance),
+            "weights": {family: repr(share) for family, share in self.weights.items()},
         }
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Share of alpha of every family of checks."""
+        return checked(self.spec.weights, self.spec.sampler)
 
     @property
     def plan_sha256(self) -> str:
@@ -83,7 +91,7 @@ class Trial:
             Group(cells=problem.cells, depth=problem.depth, requests=self.requests_of(problem))
             for problem in self.problems
         ]
-        return checks(found, self.spec.alpha, self.spec.pool)
+        return checks(found, self.spec.alpha, self.spec.pool, self.weights)
 
     @cached_property
     def resolution(self) -> float:
@@ -91,8 +99,7 @@ class Trial:
 
         Where every law has one outcome, that of which one request in all is likely to show an impossible one.
         """
-        sizes = [_seen_by(check, self.spec.power) for check in self.checks if check.required and _promised(check)]
-        return max(sizes) if sizes else 1 - (1 - self.spec.power) ** (1 / self.spec.requests)
+        return promise.resolution(self.checks, self.spec.power, self.spec.requests)
 
 
 def declared(who: Description) -> dict[str, Any]:
@@ -115,6 +122,8 @@ def check(spec: TrialSpec, where: str) -> None:
     need(spec.alpha < spec.power < 1, "power", spec.power, f"between alpha ({spec.alpha}) and 1, exclusive")
     need(20 <= spec.pool <= 10**9, "pool", spec.pool, "at least 20, or the tail of G is off, and at most 10^9")
     need(0 <= spec.detect < 1, "detect", spec.detect, "0 (no promise) or a total variation below 1")
+    need(0 <= spec.tolerance < 1, "tolerance", spec.tolerance, "0 (none) or a total variation below 1")
+    checked(spec.weights, where)
     need(len(set(spec.targets)) == len(spec.targets), "targets", spec.targets, "distinct")
 
 
@@ -145,24 +154,11 @@ def make(spec: TrialSpec, who: Description, where: str) -> Trial:
 def with_enough(trial: Trial, where: str) -> Trial:
     """The trial with as many requests as its `detect` needs, if it has too few; CampaignError if nobody has so many."""
     spec = trial.spec
-    while spec.detect and trial.resolution > spec.detect:
-        open_checks = any(c.required and not c.df and c.reason == TOO_FEW and _promised(c) for c in trial.checks)
-        factor = 1.25 if open_checks else (trial.resolution / spec.detect) ** 2
-        spec = msgspec.structs.replace(spec, requests=int(spec.requests * factor * 1.02) + 1)
-        if spec.requests > LARGEST_REQUESTS:
-            raise CampaignError(
-                f"{where}: detect = {spec.detect:g} needs more than {LARGEST_REQUESTS:,} requests of each law; "
-                "give a larger one"
-            )
-        trial = Trial(spec=spec, who=trial.who, problems=trial.problems, left_out=trial.left_out)
-    return trial
+    if not spec.detect or trial.resolution <= spec.detect:
+        return trial
 
+    def sized(requests: int) -> Trial:
+        larger = msgspec.structs.replace(spec, requests=requests)
+        return Trial(spec=larger, who=trial.who, problems=trial.problems, left_out=trial.left_out)
 
-def _promised(check: Check) -> bool:
-    """Whether a check is about the first token's law, on its own or with the rest of its round."""
-    return check.event in PROMISED
-
-
-def _seen_by(check: Check, power: float) -> float:
-    """Smallest total variation that a check sees with this power."""
-    return detectable_tv(check.alpha, check.df, check.events, power) if check.df else 1.0
+    return sized(promise.enough(spec.requests, spec.detect, lambda n: sized(n).checks, spec.power, where))

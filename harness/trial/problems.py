@@ -10,19 +10,26 @@ from functools import cached_property
 from typing import Any
 
 from pp3.harness.cells import Cell, Event, enumerate_cells
+from pp3.harness.dependence import dependence_cells
 from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
 from pp3.harness.trial import plain
 from pp3.harness.trial.seen import compares, seen
 from pp3.targets import pairs
 
-EMITTED = frozenset({Event.TOKEN, Event.LENGTH})
+BETWEEN = frozenset({Event.MATCH, Event.ROUND, Event.PAIR, Event.REPEAT})  # requests
+EMITTED = BETWEEN | {Event.TOKEN, Event.LENGTH, Event.PREFIX, Event.LENGTH_PAIR, Event.BONUS}
+JUDGED = EMITTED | {Event.FULL_TARGET, Event.KEPT, Event.RESIDUAL, Event.ACCEPT, Event.RECOVERY}
 EVENTS: dict[Kind, frozenset[Event]] = {
-    Kind.PLAIN: frozenset({Event.TOKEN}),
-    Kind.PROPOSAL: frozenset({Event.PROPOSAL}),
-    Kind.VERIFIER: EMITTED,
-    Kind.PIPELINE: EMITTED | {Event.PROPOSAL},
+    Kind.PLAIN: BETWEEN | {Event.TOKEN},
+    Kind.PROPOSAL: BETWEEN | {Event.PROPOSAL, Event.PREFIX},
+    Kind.VERIFIER: JUDGED,
+    Kind.PIPELINE: JUDGED | {Event.PROPOSAL},
+    Kind.ENGINE: EMITTED,
 }
+BLOCK = BETWEEN | {
+    Event.JOINT
+}  # all that is known of block verification: whole rounds, and that first tokens are exact
 # What a profile needs for a PASS: declaring less buys none. Block verification has a known law for whole rounds only.
 WHOLE_ROUNDS = ("shared-noise", "whole")
 REQUIRED: dict[Kind, tuple[str, ...]] = {
@@ -30,8 +37,11 @@ REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.PROPOSAL: ("near", "far", "context", "mixed", "peaked"),
     Kind.VERIFIER: ("near", "far", "equal", "context", "mixed", "peaked", *WHOLE_ROUNDS),
     Kind.PIPELINE: ("near", "far", "equal", "context", "mixed", "peaked", *WHOLE_ROUNDS),
+    Kind.ENGINE: ("near", "far", "equal", "context", "mixed", "peaked", *WHOLE_ROUNDS),
 }
-UNEQUAL = "equal laws as logits: FP32 takes about 1e-7 of their drafts for rejected, and that is its rounding"
+# Where both laws are equal and one travels as logits, a sampler compares its own FP32 softmax of them: each of about
+# four roundings of 2^-24, of an exponential, a sum and a quotient, on either side of the ratio.
+ROUNDING = 2.0**-20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,6 +52,7 @@ class Problem:
     depth: int
     events: Collection[Event]
     law_sha256: str
+    slack: float = 0.0  # chance, a draft, that rounding rejects what the law always keeps
 
     @property
     def name(self) -> str:
@@ -64,7 +75,8 @@ class Problem:
     @cached_property
     def cells(self) -> list[Cell]:
         """Everything that is counted."""
-        return enumerate_cells(Law(self.target), self.depth, self.events)
+        law = Law(self.target)
+        return enumerate_cells(law, self.depth, self.events) + dependence_cells(law, self.depth, self.events)
 
 
 def names(kind: Kind) -> tuple[str, ...]:
@@ -76,7 +88,7 @@ def required(who: Description) -> tuple[str, ...]:
     """Names of the problems without which a sampler's verdict is INCONCLUSIVE at best."""
     if who.rule == Rule.BLOCK:
         return WHOLE_ROUNDS
-    return tuple(name for name in REQUIRED[Kind(who.kind)] if not (name == "equal" and rounds(who)))
+    return REQUIRED[Kind(who.kind)]
 
 
 def rounds(who: Description) -> bool:
@@ -111,18 +123,25 @@ def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
         return f"vocabulary {pair.vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
     if not min(pair.temperatures) and not who.greedy:
         return "temperature 0; the sampler declares no greedy path"
-    if pair.patterns != ("none",) and kind is Kind.PROPOSAL:
-        return "invalidated drafts, which a proposal never meets"
+    if pair.patterns != ("none",) and kind in (Kind.PROPOSAL, Kind.ENGINE):
+        return f"invalidated drafts, which this kind ({kind.value}) never meets"
     if pair.patterns != ("none",) and who.void == Void.UNSUPPORTED:
         return "invalidated drafts; the sampler declares that it takes none"
     if who.rule == Rule.BLOCK and not pair.joint and pair.sampled:
         return "block verification has a known law for whole rounds only: smaller targets"
     if who.draft_carrier == Carrier.TICKETS:
         return "no carrier of tickets here: `pp3 qualify` judges our own sampler on its own targets"
-    if (pair.weights == pair.draft_weights).all() and rounds(who):
-        return UNEQUAL
+    same = bool((pair.weights == pair.draft_weights).all())
     target = seen(pair, who)
     events = EVENTS[kind]
-    if kind in (Kind.VERIFIER, Kind.PIPELINE) and pair.joint:
-        events = frozenset({Event.JOINT}) if who.rule == Rule.BLOCK else events | {Event.JOINT}
-    return Problem(target=target, depth=pair.depth, events=events, law_sha256=pair.digest())
+    if who.rule == Rule.BLOCK and pair.sampled:
+        events = BLOCK
+    elif kind is not Kind.PROPOSAL and pair.joint:
+        events = events | {Event.JOINT}
+    return Problem(
+        target=target,
+        depth=pair.depth,
+        events=events,
+        law_sha256=pair.digest(),
+        slack=ROUNDING if same and rounds(who) else 0.0,
+    )

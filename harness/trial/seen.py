@@ -62,6 +62,7 @@ class Seen:
     void: Weights
     total: int
     block: bool
+    compares: bool
     labels: tuple[str, ...] = ()
     lump: None = None
 
@@ -132,6 +133,7 @@ def seen(pair: Pair, who: Description) -> Seen:
         void=np.where(from_residual & ~greedy, left, weights),
         total=total,
         block=who.rule == Rule.BLOCK and pair.sampled,
+        compares=compares(who),
     )
 
 

@@ -1,0 +1,239 @@
+"""Cells of what may not depend on each other: tokens of a round, of neighbouring requests, and of one slot's rounds.
+
+    prefix       a token, given the one before it in the round (the chain rule, summed over contexts)
+    recovery     the token that replaces a draft, given the draft
+    match        whether the first tokens of two requests are equal, or two neighbouring tokens of a round
+    round-match  the same of one row or slot in two launches, and of neighbouring identities
+    pair         the first tokens of two neighbouring requests, given the one
+    length-pair  the numbers of drafts kept of two neighbouring requests, given the one
+    repeat       whether a stretch of first tokens occurs twice within a window
+
+A request is in one pair of a check, so that pairs are independent: overlapping ones are not chi-square distributed.
+Tokens are put into at most BUCKETS ranges of ids of about equal mass, by the null alone. Requests of several patterns
+or starts are dealt in turn: class k is followed by class k + lag.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from pp3.harness.cells import Cell, Event
+from pp3.harness.oracle import Law
+from pp3.targets import invalidated
+
+Weights = npt.NDArray[np.int64]
+BUCKETS = 8
+LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128)  # 3 is a batch size of the default campaign
+WINDOW = 1 << 16  # requests within which pairs are made and stretches looked for
+RARE = 1 << 60  # a stretch is so long that the chance that it occurs twice in a window is below one in RARE
+LONGEST = 512  # tokens of a stretch
+ROUNDS = ("rows", "slots", "identities")
+FINE = 1 << 40  # to which masses are rounded where ranges of ids are chosen
+
+
+def dependence_cells(law: Law, depth: int, events: Collection[Event]) -> list[Cell]:
+    """Every cell of one target and depth, of the wanted events, in a fixed order."""
+    drafts_only = Event.TOKEN not in events and Event.PROPOSAL in events
+    found: list[Cell] = []
+    if Event.PREFIX in events:
+        found += _prefixes(law, depth, drafts_only)
+    if Event.RECOVERY in events:
+        found += _recoveries(law, depth)
+    first = [_first(law, depth, k, drafts_only) for k in range(classes(law))]
+    for lag in LAGS:
+        found += [_match(law, depth, f"requests-{lag}", k, first, lag) for k in range(len(first))]
+    found += [_pair(law, depth, k, first) for k in range(len(first))]
+    if len(first) == 1:
+        found += [_match(law, depth, name, 0, first, 1) for name in ROUNDS]
+        found += _repeat(law, depth, first[0])
+    if law.target.starts == 1 and depth:
+        found += [_lengths(law, depth, k) for k in range(len(first))]
+    return [cell for cell in found if cell.event in events]
+
+
+def classes(law: Law) -> int:
+    """How many kinds of requests are dealt in turn."""
+    return len(law.target.patterns) * law.target.starts
+
+
+def buckets(weights: Weights) -> Weights:
+    """Ranges of ids of about equal mass: the bucket of each token [vocab], ascending, by the middle of its mass."""
+    total = int(weights.sum())
+    below = np.cumsum(weights) - weights
+    found: Weights = np.minimum((2 * below + weights) * BUCKETS // (2 * total), BUCKETS - 1)
+    return found
+
+
+def stretch(shares: npt.NDArray[np.int64]) -> int:
+    """Tokens of a stretch that a window repeats with a chance below 1 / RARE; 0 if there is none of LONGEST tokens.
+
+    Each token of a repeat, given those before it, equals its like with at most the largest probability, overlapping
+    or not; a window has at most WINDOW places for it.
+    """
+    largest = int(shares.max()) / int(shares.sum())
+    if largest >= 1:
+        return 0
+    length = math.ceil((math.log2(RARE) + math.log2(WINDOW)) / -math.log2(largest))
+    return length if length <= LONGEST else 0
+
+
+def _cell(
+    law: Law, event: Event, depth: int, pattern: str, table: dict[int, int], rate: Fraction, **more: object
+) -> Cell:
+    """A cell from the share of each code."""
+    codes = [code for code, share in sorted(table.items()) if share]
+    scale = math.gcd(*(table[code] for code in codes))
+    fields = {"position": -1, "context": -1, "maps": (), "strata": None} | more
+    return Cell(
+        event=event,
+        target=law.target.name,
+        depth=depth,
+        pattern=pattern,
+        atoms=np.array(codes, np.int64),
+        shares=tuple(table[code] // scale for code in codes),
+        rate=rate,
+        **fields,  # type: ignore[arg-type]  # names and types are Cell's own
+    )
+
+
+def _table(
+    law: Law, event: Event, depth: int, pattern: str, one: Weights, other: Weights, rate: Fraction, **more: object
+) -> Cell:
+    """A cell of two tokens of which neither depends on the other: its law is given the bucket of the first."""
+    maps = (buckets(_fine(one)), buckets(_fine(other)))
+    first, second = _masses(maps[0], one), _masses(maps[1], other)
+    table = {b * BUCKETS + c: first[b] * second[c] for b in first for c in second}
+    return _strata(_cell(law, event, depth, pattern, table, rate, maps=maps, **more))
+
+
+def _strata(cell: Cell, divisor: int = BUCKETS) -> Cell:
+    """The cell as a law given the first part of its code."""
+    return replace(cell, strata=cell.atoms // divisor)
+
+
+def _masses(bucket: Weights, weights: Weights) -> dict[int, int]:
+    """Exact mass of each bucket that has any."""
+    found: dict[int, int] = {}
+    for token in np.flatnonzero(weights):
+        found[int(bucket[token])] = found.get(int(bucket[token]), 0) + int(weights[token])
+    return found
+
+
+def _fine(weights: npt.NDArray[np.generic]) -> Weights:
+    """Masses of any size over FINE, for the choice of ranges alone."""
+    wide = weights.astype(np.float64)
+    fine: Weights = np.rint(wide / wide.sum() * FINE).astype(np.int64)
+    return fine
+
+
+def _prefixes(law: Law, depth: int, drafts_only: bool) -> list[Cell]:
+    """A token after a kept one, or a draft after a draft: as a table by buckets, and whether the two are equal."""
+    target = law.target
+    flow, emitted = (law.tickets, law.tickets) if drafts_only else (law.kept, target.weights)
+    arriving: dict[tuple[int, int], dict[int, Fraction]] = {}
+    for pattern in target.patterns:
+        void = (*invalidated(pattern, depth), False)
+        reached = law.drafted(depth) if drafts_only else law.reached(depth, pattern)
+        for (j, context), reach in reached.items():
+            if void[j] and not drafts_only:
+                continue
+            row = flow[law.row(j, context)]
+            for token in np.flatnonzero(row).tolist():
+                after = (j + 1, int(target.context_of[token]))
+                if after in reached and not void[j + 1]:
+                    mass = arriving.setdefault(after, {})
+                    mass[token] = mass.get(token, Fraction(0)) + reach * int(row[token])
+    found = []
+    for (j, context), mass in sorted(arriving.items()):
+        scale = math.lcm(*(part.denominator for part in mass.values()))
+        before = np.zeros(len(target.context_of), object)
+        for token, part in mass.items():
+            before[token] = int(part * scale)
+        total = sum(before[token] for token in mass)
+        rate = Fraction(total, scale * target.total * len(target.patterns))
+        now = emitted[law.row(j, context)]
+        where = f"position-{j}/context-{context}"
+        at = {"position": j, "context": context}
+        found.append(_table(law, Event.PREFIX, depth, where, before, now, rate, **at))
+        equal = sum(before[token] * int(now[token]) for token in mass)
+        table = {1: equal, 0: total * int(now.sum()) - equal}
+        found.append(_cell(law, Event.MATCH, depth, f"positions/{where}", table, rate, **at))
+    return found
+
+
+def _recoveries(law: Law, depth: int) -> list[Cell]:
+    """The draft that is replaced, and the token that replaces it."""
+    target, found = law.target, []
+    live: dict[tuple[int, int], Fraction] = {}
+    for pattern in target.patterns:
+        void = invalidated(pattern, depth)
+        for (j, context), rate in law.reached(depth, pattern).items():
+            if j < depth and not void[j]:
+                live[j, context] = live.get((j, context), Fraction(0)) + rate / len(target.patterns)
+    for (j, context), rate in sorted(live.items()):
+        row, where = law.row(j, context), f"position-{j}/context-{context}"
+        if not (chance := law.rejected(j, context)):
+            continue
+        rejected, at = law.tickets[row] - law.kept[row], {"position": j, "context": context}
+        if not target.compares:
+            residual = law.residual[row]
+            found.append(_table(law, Event.RECOVERY, depth, where, rejected, residual, rate * chance, **at))
+            continue
+        maps, table = (buckets(rejected), buckets(law.residual[row])), dict[int, int]()
+        for draft in np.flatnonzero(law.tickets[row]).tolist():
+            for token in np.flatnonzero(target.weights[row]).tolist():
+                if token != draft:
+                    code = int(maps[0][draft]) * BUCKETS + int(maps[1][token])
+                    table[code] = table.get(code, 0) + int(law.tickets[row][draft]) * int(target.weights[row][token])
+        cell = _cell(law, Event.RECOVERY, depth, where, table, rate * chance, maps=maps, **at)
+        found.append(_strata(cell))
+    return found
+
+
+def _first(law: Law, depth: int, k: int, drafts_only: bool) -> Weights:
+    """Law of the first token, or draft, of requests of class k, [vocab]."""
+    target = law.target
+    pattern, start = target.patterns[k % len(target.patterns)], k // len(target.patterns)
+    row = law.row(0, start)
+    if drafts_only:
+        drafted: Weights = law.tickets[row]
+        return drafted
+    void = depth > 0 and invalidated(pattern, depth)[0]
+    found: Weights = (target.void_weights() if void else target.weights)[row]
+    return found
+
+
+def _match(law: Law, depth: int, name: str, k: int, first: list[Weights], lag: int) -> Cell:
+    one, other = first[k], first[(k + lag) % len(first)]
+    equal = sum(int(one[token]) * int(other[token]) for token in np.flatnonzero(one).tolist())
+    table = {1: equal, 0: int(one.sum()) * int(other.sum()) - equal}
+    where, rate = f"{name}/class-{k}", Fraction(1, 2 * len(first))
+    return _cell(law, Event.ROUND if name in ROUNDS else Event.MATCH, depth, where, table, rate)
+
+
+def _pair(law: Law, depth: int, k: int, first: list[Weights]) -> Cell:
+    one, other = first[k], first[(k + 1) % len(first)]
+    return _table(law, Event.PAIR, depth, f"requests-1/class-{k}", one, other, Fraction(1, 2 * len(first)))
+
+
+def _lengths(law: Law, depth: int, k: int) -> Cell:
+    patterns = law.target.patterns
+    one, other = (law.lengths(depth, patterns[n % len(patterns)]) for n in (k, k + 1))
+    scale = math.lcm(*(p.denominator for p in (*one, *other)))
+    table = {
+        i * (depth + 1) + j: int(p * scale) * int(q * scale) for i, p in enumerate(one) for j, q in enumerate(other)
+    }
+    cell = _cell(law, Event.LENGTH_PAIR, depth, f"requests-1/class-{k}", table, Fraction(1, 2 * len(patterns)))
+    return _strata(cell, depth + 1)
+
+
+def _repeat(law: Law, depth: int, first: Weights) -> list[Cell]:
+    length = stretch(first)
+    if not length:
+        return []
+    table = {0: RARE - 1, 1: 1}
+    return [_cell(law, Event.REPEAT, depth, f"stretches-of-{length}", table, Fraction(1, length))]

@@ -1,0 +1,160 @@
+"""Count what neighbouring requests have in common: the part of a tally that looks at more than one request at once.
+
+First tokens and lengths are kept until a window is full, so that the counts do not depend on the size of a launch. A
+pair of lag l is made of places i and i + l of a window where i // l is even.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pp3.harness.cells import Cell, Event
+from pp3.harness.dependence import BUCKETS, ROUNDS, WINDOW
+
+NONE = -1  # token or length of a request that does not count
+FACTOR = 6364136223846793005  # of the hash of a stretch: Knuth's, modulo 2^64
+REQUESTS = "requests-"
+
+
+class Neighbours:
+    """Pairs, matches and repeats of one target and depth, as codes for Tally."""
+
+    def __init__(self, cells: list[Cell], classes: int, depth: int) -> None:
+        self.classes, self.depth = classes, depth
+        self.matches: dict[int, list[int]] = {}
+        self.rounds = dict.fromkeys(ROUNDS, -1)
+        self.pairs, self.lengths = [-1] * classes, [-1] * classes
+        self.maps: list[tuple[Any, Any]] = [(None, None)] * classes
+        self.repeat = self.stretch = -1
+        for number, cell in enumerate(cells):
+            name, _, place = cell.pattern.partition("/class-")
+            if cell.event is Event.MATCH and name.startswith(REQUESTS):
+                self.matches.setdefault(int(name.removeprefix(REQUESTS)), [-1] * classes)[int(place)] = number
+            elif cell.event is Event.ROUND:
+                self.rounds[name] = number
+            elif cell.event is Event.PAIR:
+                self.pairs[int(place)], self.maps[int(place)] = number, (cell.maps[0], cell.maps[1])
+            elif cell.event is Event.LENGTH_PAIR:
+                self.lengths[int(place)] = number
+            elif cell.event is Event.REPEAT:
+                self.repeat, self.stretch = number, int(cell.pattern.removeprefix("stretches-of-"))
+        self.wanted = bool(self.matches) or max(self.pairs + self.lengths) >= 0 or self.repeat >= 0
+        self._tokens: list[Any] = []
+        self._kept: list[Any] = []
+        self._held = self._first = 0
+        self._before: dict[str, Any] = {}
+
+    def add(self, xp: Any, first: int, tokens: Any, kept: Any) -> list[tuple[Any, Any, Any]]:
+        """Take in requests from `first` on, tokens and lengths [n]; (mask, cell, code) of the windows they fill."""
+        if not self.wanted:
+            return []
+        if not self._held:
+            self._first = first
+        self._tokens.append(tokens)
+        self._kept.append(kept)
+        self._held += len(tokens)
+        return self._emit(xp, False) if self._held >= WINDOW else []
+
+    def rest(self, xp: Any) -> list[tuple[Any, Any, Any]]:
+        """The same of a last window that is not full."""
+        return self._emit(xp, True) if self._held else []
+
+    def _emit(self, xp: Any, last: bool) -> list[tuple[Any, Any, Any]]:
+        tokens, kept = xp.concatenate(self._tokens), xp.concatenate(self._kept)
+        found: list[tuple[Any, Any, Any]] = []
+        done = 0
+        while self._held - done >= WINDOW or (last and done < self._held):
+            end = min(done + WINDOW, self._held)
+            found += self._window(xp, self._first + done, tokens[done:end], kept[done:end])
+            done = end
+        self._tokens, self._kept = [tokens[done:]], [kept[done:]]
+        self._held, self._first = self._held - done, self._first + done
+        return found
+
+    def _window(self, xp: Any, first: int, tokens: Any, kept: Any) -> list[tuple[Any, Any, Any]]:
+        """Everything of one window whose first request has this number."""
+        place = xp.arange(len(tokens), **_where(tokens))
+        kind = (place + first) % self.classes
+        found = []
+        for lag, cells in self.matches.items():
+            one, other, k = _pairs(xp, tokens, lag), _pairs(xp, tokens, lag, 1), _pairs(xp, kind, lag)
+            both = (one >= 0) & (other >= 0)
+            found.append((both, _put(xp, cells, tokens)[k], (one == other) * 1))
+        one, other, k = _pairs(xp, tokens, 1), _pairs(xp, tokens, 1, 1), _pairs(xp, kind, 1)
+        for number, cell in enumerate(self.pairs):
+            if cell >= 0:
+                both = (one >= 0) & (other >= 0) & (k == number)
+                maps = [_put(xp, table, tokens) for table in self.maps[number]]
+                code = maps[0][xp.where(both, one, 0)] * BUCKETS + maps[1][xp.where(both, other, 0)]
+                found.append((both, one * 0 + cell, code))
+        if max(self.lengths) >= 0:
+            one, other = _pairs(xp, kept, 1), _pairs(xp, kept, 1, 1)
+            found.append(((one >= 0) & (other >= 0), _put(xp, self.lengths, kept)[k], one * (self.depth + 1) + other))
+        if 0 < self.stretch <= len(tokens):
+            found.append(self._repeats(xp, tokens))
+        return found
+
+    def _repeats(self, xp: Any, tokens: Any) -> tuple[Any, Any, Any]:
+        """Of stretches side by side, whether each occurs at any other place of the window."""
+        places = len(tokens) - self.stretch + 1
+        code = xp.zeros(places, dtype=xp.int64, **_where(tokens))
+        for ahead in range(self.stretch):
+            code = code * FACTOR + tokens[ahead : ahead + places] + 2  # modulo 2^64
+        _, which, times = xp.unique(code, return_inverse=True, return_counts=True)
+        again = (times[which.reshape(-1)] > 1)[:: self.stretch] * 1
+        return again >= 0, again * 0 + self.repeat, again
+
+    def rounds_of(self, xp: Any, batch: Any, tokens: Any) -> list[tuple[Any, Any, Any]]:
+        """Matches of one row and of one slot in two launches, and of neighbouring identities in one."""
+        if min(self.rounds.values()) < 0 or not hasattr(batch.target, "tables"):
+            return []
+        found = []
+        slots = batch.tensors.slots
+        by_slot = tokens.new_full((batch.tensors.num_slots,), NONE)
+        by_slot[slots] = tokens
+        before = self._before.pop("rows", None)
+        if before is None or len(before) != len(tokens):
+            self._before = {"rows": tokens, "slots": by_slot}
+        else:
+            for name, one, other in (("rows", before, tokens), ("slots", self._before.pop("slots"), by_slot)):
+                found.append(((one >= 0) & (other >= 0), one * 0 + self.rounds[name], (one == other) * 1))
+        if hasattr(type(batch.tensors), "identities"):
+            order = xp.argsort(batch.tensors.identities)
+            one, other = _pairs(xp, tokens[order], 1), _pairs(xp, tokens[order], 1, 1)
+            found.append(((one >= 0) & (other >= 0), one * 0 + self.rounds["identities"], (one == other) * 1))
+        return found
+
+
+def pairs_in(requests: int, lag: int) -> int:
+    """Pairs of this lag among so many requests, window by window."""
+    whole, rest = divmod(requests, WINDOW)
+    return whole * _in_window(WINDOW, lag) + _in_window(rest, lag)
+
+
+def stretches_in(requests: int, length: int) -> int:
+    """Stretches side by side among so many requests, window by window."""
+    whole, rest = divmod(requests, WINDOW)
+    return whole * (WINDOW // length) + rest // length
+
+
+def _in_window(size: int, lag: int) -> int:
+    return size // (2 * lag) * lag + max(0, size % (2 * lag) - lag)
+
+
+def _pairs(xp: Any, values: Any, lag: int, which: int = 0) -> Any:
+    """The first or second of every pair of a window [w]."""
+    whole = len(values) // (2 * lag) * 2 * lag
+    found = values[:whole].reshape(-1, 2, lag)[:, which].reshape(-1)
+    extra = len(values) - whole - lag
+    if extra <= 0:
+        return found
+    start = whole + which * lag
+    return xp.concatenate([found, values[start : start + extra]])
+
+
+def _where(like: Any) -> dict[str, Any]:
+    return {} if isinstance(like, np.ndarray) else {"device": like.device}
+
+
+def _put(xp: Any, values: Any, like: Any) -> Any:
+    return xp.asarray(values, **_where(like))

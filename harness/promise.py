@@ -1,0 +1,63 @@
+"""What a campaign promises to see, and whether it can: the total variation of a first token's law."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from pp3.harness.campaign import LARGEST_REQUESTS, Campaign
+from pp3.harness.cells import Event
+from pp3.harness.design import TOO_FEW, Check, design
+from pp3.harness.errors import CampaignError
+from pp3.harness.power import detectable
+
+PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)  # a first token, by itself or in its round
+
+
+def resolution(checks: Sequence[Check], power: float, requests: int) -> float:
+    """Total variation of a first token's law that each target would show, with this power.
+
+    Where every law has one outcome, that of which one of so many requests is likely to show an impossible one.
+    """
+    sizes = [detectable(check, power).size if check.decides else 1.0 for check in checks if _promised(check)]
+    return max(sizes) if sizes else 1 - (1 - power) ** (1 / requests)
+
+
+def short(checks: Sequence[Check]) -> bool:
+    """Whether a promised check has too few events to decide anything."""
+    return any(check.reason == TOO_FEW for check in checks if _promised(check))
+
+
+def enough(requests: int, detect: float, checks_of: Callable[[int], Sequence[Check]], power: float, where: str) -> int:
+    """So many requests, at least those given, that `detect` is seen; CampaignError if nobody has so many."""
+    while (seen := resolution(checks := checks_of(requests), power, requests)) > detect:
+        factor = 1.25 if short(checks) else (seen / detect) ** 2
+        requests = int(requests * factor * 1.02) + 1
+        if requests > LARGEST_REQUESTS:
+            raise CampaignError(
+                f"{where}: detect = {detect:g} needs more than {LARGEST_REQUESTS:,} requests of each law; "
+                "give a larger one"
+            )
+    return requests
+
+
+def keep(campaign: Campaign, where: str) -> None:
+    """CampaignError if a campaign cannot see what it promises, with the requests that would."""
+    spec = campaign.spec
+    if not spec.detect:
+        return
+
+    def checks_of(requests: int) -> Sequence[Check]:
+        larger = msgspec.structs.replace(spec, requests=requests)
+        return design(Campaign(spec=larger, targets=campaign.targets))
+
+    seen = resolution(checks_of(spec.requests), spec.power, spec.requests)
+    if seen > spec.detect:
+        needed = enough(spec.requests, spec.detect, checks_of, spec.power, where)
+        raise CampaignError(
+            f"{where}: detect = {spec.detect:g} cannot be seen with power {spec.power:g} by {spec.requests:,} requests "
+            f"of each target: they see {seen:.4f}; give requests = {needed:,} or a detect of {seen:.4f}"
+        )
+
+
+def _promised(check: Check) -> bool:
+    return check.required and check.event in PROMISED
