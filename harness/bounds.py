@@ -83,7 +83,7 @@ def lower(first: Counts, second: Counts, probabilities: Counts, confidence: floa
     best = max(results, key=lambda result: result[0])
     weights = [math.fsum(float(cell.sum()) for cell in test) for test in halves[::-1]]
     tv = best[0]
-    if len(laws) > 1 and sum(weights):
+    if len(laws) > 1 and max(weights):
         tv = sum(weight * limit for weight, (limit, _) in zip(weights, results, strict=True)) / sum(weights)
     chosen = [np.flatnonzero(mask).tolist() if tv else [] for mask in best[1]]
     return tv, chosen
