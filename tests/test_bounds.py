@@ -250,6 +250,26 @@ def test_lower_shows_what_is_plain(rng: np.random.Generator) -> None:
             assert set(np.flatnonzero(truth > null * 1.5)) <= set(groups)
 
 
+def test_lower_of_unequal_cells_never_misses_more_often_than_stated(rng: np.random.Generator) -> None:
+    """All outcomes of two cells of 9 and 4 events with one set, whose chances differ as they like (Hoeffding 1956)."""
+    sizes, null = (9, 4), np.array([0.001, 0.999])
+    chosen = [np.array([1000.0, 0.0])] * 2  # group 0 of both cells, by all the evidence there is
+    outcomes = list(itertools.product(range(10), range(5)))
+    for level in (0.5, 0.9, 0.99):
+        limits = []
+        for hits in outcomes:
+            counts = [np.array([hit, n - hit], float) for hit, n in zip(hits, sizes, strict=True)]
+            limit, masks = bounds._shown(chosen, counts, [null, null], level)
+            assert all(mask.tolist() == [True, False] for mask in masks)
+            limits.append(limit)
+        for truths in rng.beta(0.3, 0.3, (60, 2)):
+            excess = max(0.0, float(np.dot(truths, sizes)) / 13 - 0.001)
+            chances = [math.prod(stats.binom.pmf(hits, sizes, truths)) for hits in outcomes]
+            assert sum(c for c, limit in zip(chances, limits, strict=True) if limit > excess) <= (1 - level) * (
+                1 + 1e-9
+            )
+
+
 def test_lower_of_nothing() -> None:
     assert bounds.lower([[0, 0]], [[0, 0]], [[0.5, 0.5]], 0.99) == (0.0, [[]])
     assert bounds.lower([[5, 5]], [[0, 0]], [[0.5, 0.5]], 0.99) == (0.0, [[]])
