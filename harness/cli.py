@@ -62,8 +62,10 @@ def qualify(
         from pp3.harness.qualify import run_command
 
         return run_command(campaign, device, requests, counter, out, require_gpu, as_json)
+    from pp3.harness.qualify import refuse_contradiction
     from pp3.harness.trial.command import run_command as run_trial
 
+    refuse_contradiction(device, require_gpu)
     spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect)
     return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json)
 
@@ -208,8 +210,13 @@ def verify(receipt: Path, source: Path | None, require_verdict: str | None, as_j
 def report(receipt: Path, out: Path | None) -> int:
     """Render a receipt as one self-contained HTML page."""
     from pp3.harness.evidence.receipt import read
-    from pp3.harness.report.render import write_page
 
+    try:
+        from pp3.harness.report.render import write_page
+    except ModuleNotFoundError as error:
+        raise PP3Error(
+            f"{error.name} is not installed, and a page needs it: pip install pp3[report]", Exit.UNAVAILABLE
+        ) from None
     content, statement = read(receipt)
     digest = hashlib.sha256(content).hexdigest()
     if digest not in receipt.name:

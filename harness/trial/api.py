@@ -10,7 +10,7 @@ from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.store import check_counter
 from pp3.harness.samplers.contract import Description, Sampler
 from pp3.harness.seeds import Seed
-from pp3.harness.trial.device import choose, identity, name_of
+from pp3.harness.trial.device import choose, identity, interpreted, launches, name_of
 from pp3.harness.trial.findings import lines
 from pp3.harness.trial.plan import QUICK, Progress, Trial, TrialSpec, make, with_enough
 from pp3.harness.verdict import Verdict
@@ -70,8 +70,10 @@ def qualify(
         raise CampaignError(f"qualify: {error}") from None
     trial = plan(spec, who, "qualify", given=requests is not None)
     where = choose(device)
-    measured = run(trial, sampler, Seed.of(trial.plan_sha256, counter), where, progress)
-    judged = conclude(trial, measured, name_of(identity(where)))
+    with launches() as launched:
+        measured = run(trial, sampler, Seed.of(trial.plan_sha256, counter), where, progress)
+        said = identity(where, interpreted(who, launched()))
+    judged = conclude(trial, measured, name_of(said))
     return Report(
         verdict=judged.verdict,
         sentence=judged.sentence,

@@ -40,6 +40,8 @@ class Sources(msgspec.Struct, frozen=True, tag="sources"):
 
     files: list[list[str]]
     packages: dict[str, str]
+    image: dict[str, Any] | None = None  # how a vLLM image was loaded: harness/image/load.Loaded.plain
+    interpreted: bool = False  # whether Triton's interpreter has run a kernel of it
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):

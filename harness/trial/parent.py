@@ -19,6 +19,7 @@ import msgspec
 
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.samplers.contract import Description
+from pp3.harness.trial.device import INTERPRETED
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.order import Begun, Done, Ended, Message, Order, Progressed, Refused, Sources, Who
 from pp3.harness.trial.plan import Progress, Trial, TrialSpec, make
@@ -41,6 +42,21 @@ class Found:
     device: dict[str, str]
     measured: Measured = field(default_factory=Measured)
     sources: Sources = field(default_factory=lambda: Sources(files=[], packages={}))
+
+    def add_sources(self, said: Sources | None) -> None:
+        """Take in what another process is made of: one may have loaded what another had no need of."""
+        if said is None:
+            return
+        mine = self.sources
+        files = {name: digest for one in (mine, said) for name, digest in one.files}
+        self.sources = Sources(
+            files=[[name, files[name]] for name in sorted(files)],
+            image=said.image or mine.image,
+            interpreted=said.interpreted or mine.interpreted,
+            packages=mine.packages | said.packages,
+        )
+        if said.interpreted:
+            self.device = self.device | INTERPRETED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,7 +113,7 @@ def _take(heard: _Heard, found: Found) -> list[str]:
     """Take in what one process found; the targets that another is to run: all but the one that this process died on."""
     same = heard.who is not None and heard.who.plan_sha256 == found.trial.plan_sha256
     if same:
-        found.sources = heard.sources or found.sources
+        found.add_sources(heard.sources)
         for measured in heard.ended.values():
             found.measured.add(measured)
     broken = found.measured.broken
