@@ -34,6 +34,7 @@ def commands() -> None:
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Of another sampler: processes for its targets.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -46,6 +47,7 @@ def qualify(
     device: str,
     requests: int | None,
     counter: int | None,
+    jobs: int,
     out: Path | None,
     require_gpu: bool,
     as_json: bool,
@@ -56,7 +58,8 @@ def qualify(
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)
     if sampler in (None, "", OURS):
-        for option, value in (("--image", image), ("--target", targets), ("--detect", detect)):
+        others = (("--image", image), ("--target", targets), ("--detect", detect), ("--jobs", jobs != 1))
+        for option, value in others:
             if value:
                 raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file")
         from pp3.harness.qualify import run_command
@@ -67,7 +70,7 @@ def qualify(
 
     refuse_contradiction(device, require_gpu)
     spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect)
-    return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json)
+    return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
 
 
 @commands.command()
@@ -75,7 +78,7 @@ def qualify(
 @click.option("--requests", type=int, help="Of each law. Default: 2,000,000 or more on a GPU, 20,000 on a CPU.")
 @click.option("--detect", type=float, help="Total variation that must be seen. Default: 0.005 on a GPU.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option("--jobs", type=int, default=1, show_default=True, help="Samplers at once, each in its own process.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes at once, several of a slow sampler.")
 @click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -100,10 +100,11 @@ def describe(sampler: Any) -> Description:
     return who
 
 
-def plan(spec: TrialSpec, who: Description, where: str, given: bool) -> Trial:
-    """A checked plan; with `detect` and no number of requests given, with as many as it needs.
+def plan(spec: TrialSpec, who: Description, where: str, given: bool, most: int = 0) -> Trial:
+    """A checked plan; with `detect` and no number of requests given, with as many as it needs, or `most` if not 0.
 
-    CampaignError if the given number cannot keep the promise, with the number that would.
+    A promise that `most` cannot keep makes the verdict INCONCLUSIVE. CampaignError if the given number cannot keep it,
+    with the number that would.
     """
     trial = make(spec, who, where)
     enough = with_enough(trial, where)
@@ -112,4 +113,6 @@ def plan(spec: TrialSpec, who: Description, where: str, given: bool) -> Trial:
             f"{where}: detect = {spec.detect:g} needs {enough.spec.requests:,} requests of each law, and requests = "
             f"{spec.requests:,}; give as many, or leave the number out, or a larger detect"
         )
+    if most and enough.spec.requests > most:
+        return make(msgspec.structs.replace(spec, requests=most), who, where)
     return enough

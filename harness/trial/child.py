@@ -58,7 +58,7 @@ def _run_problems(order: Order, device: str, lines: TextIO, launched: Callable[[
     with guard.poisoned():  # buffers that it makes once and keeps
         sampler = registry.load(entry, Path(order.image) if order.image else None)
     who = describe(sampler)
-    trial = plan(msgspec.convert(order.spec, TrialSpec), who, order.where, order.given)
+    trial = plan(msgspec.convert(order.spec, TrialSpec), who, order.where, order.given, order.most)
     seed = Seed.of(trial.plan_sha256, order.counter)
 
     def say_sources() -> bool:
@@ -78,23 +78,26 @@ def _run_problems(order: Order, device: str, lines: TextIO, launched: Callable[[
     )
     seen = say_sources()
     said = 0.0
+    wanted = [problem for problem in trial.problems if not order.only or problem.name in order.only]
+    whole, before_it, first = sum(map(trial.requests_of, wanted)), 0, 0
 
     def progress(stage: str, done: int, total: int) -> None:
         nonlocal said, seen
         if not seen and launched():
             seen = say_sources()
-        if time.monotonic() - said >= OFTEN or done == total:
+        done = before_it + done - first
+        if time.monotonic() - said >= OFTEN or done == whole:
             said = time.monotonic()
-            _say(lines, Progressed(stage, done, total))
+            _say(lines, Progressed(stage, done, whole))
 
-    for problem in trial.problems:
-        if order.only and problem.name not in order.only:
-            continue
+    for problem in wanted:
+        first, end = trial.span_of(problem)
         _say(lines, Begun(problem.name))
         found = run_problem(trial, problem, sampler, seed, device, progress)
         _say(lines, Ended(problem.name, msgspec.to_builtins(found)))
         if found.broken and not survives(device):
             break  # the rest is run by another process
+        before_it += end - first
     say_sources()
     _say(lines, Done())
 

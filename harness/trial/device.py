@@ -42,8 +42,7 @@ def survives(device: str) -> bool:
 
 @contextmanager
 def launches() -> Iterator[Callable[[], bool]]:
-    """Asks whether Triton's interpreter has made numbers meanwhile: whether a kernel was launched in it. Importing Triton
-    and decorating kernels are no launch.
+    """Asks whether a kernel was launched in Triton's interpreter meanwhile; importing Triton is no launch.
 
     What it rewrote before is put aside, so that a first launch shows, and given back.
     """

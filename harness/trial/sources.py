@@ -14,7 +14,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def of_sampler(sampler: Any, who: Description, before: set[str]) -> dict[str, Any]:
-    """Files that were loaded for a sampler from its own folder, by name and SHA-256, its image, the packages it came with.
+    """Files that were loaded for a sampler from its own folder, by name and SHA-256, its image, and its packages.
 
     before: names of the modules that were loaded before it was. Files that the sampler names itself (an image's
     members, loaded and taken away again) are listed as it says.
