@@ -52,7 +52,7 @@ def run_command(
             given, own = requests is not None, image if entry.image else None
             most = 0 if given else entry.requests
             spec = TrialSpec(sampler=entry.name, requests=min(count, most or count), detect=promised)
-            spread = jobs if entry.slow or entry.requests else 1
+            spread = jobs if entry.requests else 1
             one = pool.submit(
                 run_one,
                 *(spec, given, own, where, counter, how, folders, bar.update, False, stop),
@@ -109,7 +109,7 @@ def select(names: Sequence[str], gpu: bool) -> tuple[list[registry.Entry], dict[
     wanted = [registry.find(name) for name in names] if names else list(registry.everything().values())
     if len({entry.name for entry in wanted}) < len(wanted):
         raise CampaignError(f"--sampler names one twice: {', '.join(names)}")
-    left = {entry.name: why for entry in wanted if (why := registry.missing(entry, gpu) or (not names and entry.slow))}
+    left = {entry.name: why for entry in wanted if (why := registry.missing(entry, gpu))}
     return [entry for entry in wanted if entry.name not in left], left
 
 
