@@ -149,8 +149,8 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
 def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Detail and result of each of STEPS; the last result is the judgement."""
     trial = trial_of(predicate)
-    yield f"digest and seed of counter {predicate['seed']['counter']} recomputed", trial
     image.check(predicate["sampler"])
+    yield f"digest and seed of counter {predicate['seed']['counter']} recomputed", trial
     check_laws(trial, predicate)
     yield f"{len(trial.problems)} laws rebuilt from their names and what the sampler declares", trial
     measured = counts_of(trial, predicate)
