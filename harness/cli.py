@@ -35,6 +35,7 @@ def commands() -> None:
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Of another sampler: processes for its targets.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -48,6 +49,7 @@ def qualify(
     device: str,
     requests: int | None,
     counter: int | None,
+    jobs: int,
     out: Path | None,
     require_gpu: bool,
     as_json: bool,
@@ -58,16 +60,18 @@ def qualify(
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)
     if sampler in (None, "", OURS):
-        for option, value in (("--image", image), ("--target", targets)):
+        for option, value in (("--image", image), ("--target", targets), ("--jobs", jobs != 1)):
             if value:
                 raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file")
         from pp3.harness.qualify import run_command
 
         return run_command(campaign, device, requests, counter, out, require_gpu, as_json, detect, tolerance)
+    from pp3.harness.qualify import refuse_contradiction
     from pp3.harness.trial.command import run_command as run_trial
 
+    refuse_contradiction(device, require_gpu)
     spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect, tolerance)
-    return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json)
+    return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
 
 
 @commands.command()
@@ -75,7 +79,7 @@ def qualify(
 @click.option("--requests", type=int, help="Of each law. Default: 2,000,000 or more on a GPU, 20,000 on a CPU.")
 @click.option("--detect", type=float, help="Total variation that must be seen. Default: 0.005 on a GPU.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option("--jobs", type=int, default=1, show_default=True, help="Samplers at once, each in its own process.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes at once, several of a slow sampler.")
 @click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -210,8 +214,13 @@ def verify(receipt: Path, source: Path | None, require_verdict: str | None, as_j
 def report(receipt: Path, out: Path | None) -> int:
     """Render a receipt as one self-contained HTML page."""
     from pp3.harness.evidence.receipt import read
-    from pp3.harness.report.render import write_page
 
+    try:
+        from pp3.harness.report.render import write_page
+    except ModuleNotFoundError as error:
+        raise PP3Error(
+            f"{error.name} is not installed, and a page needs it: pip install pp3[report]", Exit.UNAVAILABLE
+        ) from None
     content, statement = read(receipt)
     digest = hashlib.sha256(content).hexdigest()
     if digest not in receipt.name:

@@ -105,12 +105,17 @@ def run_command(
 
 def choose_device(device: str, require_gpu: bool) -> Backend:
     """auto takes a GPU if there is one. PP3Error (69) if one is demanded and missing."""
-    if device == "cpu" and require_gpu:
-        raise PP3Error("--device cpu and --require-gpu contradict each other; drop one", Exit.USAGE)
+    refuse_contradiction(device, require_gpu)
     if device == "cuda" or require_gpu:
         backends.start(Backend.CUDA)
         return Backend.CUDA
     return Backend.CUDA if device == "auto" and backends.cuda_available() else Backend.REFERENCE
+
+
+def refuse_contradiction(device: str, require_gpu: bool) -> None:
+    """PP3Error (2) for a GPU that is demanded where the CPU is asked for."""
+    if device == "cpu" and require_gpu:
+        raise PP3Error("--device cpu and --require-gpu contradict each other; drop one", Exit.USAGE)
 
 
 def shown(path: Path) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from pp3.harness.filters import Order, Rules, Settings, Ties, law_of_logits
 from pp3.harness.image import cache, pins, shims
 from pp3.harness.image.find import Image, Where, find
 from pp3.harness.image.load import ENTRIES, Loaded, load
@@ -224,3 +225,26 @@ def test_the_filtering_sampler_draws_what_is_left(version: str, rng: np.random.G
             logits.clone(), {}, torch.ones(REQUESTS, dtype=torch.int32), None
         )
     assert tokens.tolist() == logits.argmax(dim=-1).tolist()
+
+
+TIES = (  # logits, top_p, what is kept; two tokens reach p in each
+    ((1.5, 0.7, 0.7, 0.1), 0.57, [0, 1, 2]),
+    ((0.0, -1.0, -1.0, -2.0), 0.6, [0, 1]),
+)
+
+
+@pytest.mark.parametrize("version", ["0.28.0", "0.33.0"])
+@pytest.mark.parametrize("rule", Ties)
+def test_no_tie_rule_of_top_p_describes_the_triton_kernel(version: str, rule: Ties) -> None:
+    """docs/findings.md: rounding decides whether a tie at the border is cut, by id, or kept whole."""
+    entries = part_of(version, Part.TOPK_TOPP).entries
+    met = []
+    for logits, top_p, expected in TIES:
+        row = torch.tensor([logits])
+        with np.errstate(all="ignore"):
+            kept = entries["apply_top_k_top_p_triton"](row.clone(), torch.tensor([4]), torch.tensor([top_p]))[0]
+        assert kept.isfinite().nonzero()[:, 0].tolist() == expected
+        rules = Rules(order=Order.MIN_P_FIRST, ties=Ties.LOWER_ID, top_p_ties=rule)
+        law = law_of_logits(row[0].numpy(), Settings(top_p=top_p), rules).law
+        met.append(law.kept == len(expected))
+    assert met == [rule is Ties.ALL_KEPT, rule is not Ties.ALL_KEPT]

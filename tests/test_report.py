@@ -2,6 +2,8 @@
 
 import copy
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -111,3 +113,20 @@ def test_a_large_residual_is_marked() -> None:
     observed[3] += 200
     assert charts.WARN.lower() in charts.law_chart("x", "label", observed, expected).lower()
     assert charts.WARN.lower() not in charts.law_chart("x", "label", expected, expected).lower()
+
+
+def test_without_jinja2_the_command_says_what_to_install(real_receipt: Path, tmp_path: Path) -> None:
+    """Exit 69, one line, no page."""
+    code = (
+        "import sys; sys.modules['jinja2'] = None\n"
+        "from pp3.harness import cli\n"
+        "sys.exit(cli.run(['report', sys.argv[1], '--out', sys.argv[2]]))"
+    )
+    out = tmp_path / "page.html"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(real_receipt), str(out)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == Exit.UNAVAILABLE
+    assert done.stderr == "pp3: error: jinja2 is not installed, and a page needs it: pip install pp3[report]\n"
+    assert done.stdout == ""
+    assert not out.exists()

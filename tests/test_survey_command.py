@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -292,6 +292,39 @@ def test_each_is_asked_for_what_was_promised(monkeypatch: pytest.MonkeyPatch, tm
         ("torch-multinomial", 7, 0.1, True, None, "cpu"),
         ("torch-multinomial", FULL, survey.DETECT, False, None, "cuda"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "requests", "detect", "most"),
+    [
+        pytest.param("cpu", [], 300, 0.0, 300, id="no more than it is run with"),
+        pytest.param("cuda", [], 300, survey.DETECT, 300, id="nor on a GPU, where the promise stays"),
+        pytest.param("cpu", ["--requests", "9000"], 9000, 0.0, 0, id="unless the user says how many"),
+    ],
+)
+def test_a_slow_one_is_run_with_fewer_and_spread(
+    device: str,
+    options: list[str],
+    requests: int,
+    detect: float,
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    asked: list[Any] = []
+
+    def note(spec: Any, *_: Any, jobs: int, slots: Any, most: int) -> command.Ran:
+        asked.append((spec.sampler, spec.requests, spec.detect, jobs, most))
+        raise PP3Error("no")
+
+    quick = Entry(name="quick", target="m:x", about="")
+    entries = {"quick": quick, "slow": replace(quick, name="slow", requests=300)}
+    monkeypatch.setattr(survey, "run_one", note)
+    monkeypatch.setattr(survey, "choose", lambda _: device)
+    monkeypatch.setattr(registry, "everything", lambda: entries)
+    assert cli.run(["survey", "--jobs", "3", "--out", str(tmp_path / "out"), *options]) == Exit.NOTHING_RAN
+    others = 9000 if options else FULL if device == "cuda" else QUICK
+    assert sorted(asked) == [("quick", others, detect, 1, 0), ("slow", requests, detect, 3, most)]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,11 @@ from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.trial import campaign_file, parent
 from pp3.harness.trial.api import plan
+from pp3.harness.trial.judge import conclude
+from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plan import LARGEST_REQUESTS, QUICK, TrialSpec, make, with_enough
 from pp3.harness.trial.problems import names
+from pp3.harness.verdict import Verdict
 
 WHO = Description(name="mine", kind="verifier", target_carrier="probs", greedy=True)
 PLAIN = Description(name="mine", kind="plain", filters=("temperature",))
@@ -144,6 +147,12 @@ AT_ONCE: dict[str, tuple[list[str], str]] = {
         ["--campaign", "c.toml", "sampler = 3"],
         "c.toml: sampler = 3: Expected `str`, got `int`",
     ),
+    "a GPU that is demanded on the CPU": (
+        ["--sampler", "mine.py:Mine", "--require-gpu"],
+        "--device cpu and --require-gpu contradict each other; drop one",
+    ),
+    "no processes": (["--sampler", "mine.py:Mine", "--jobs", "0"], "--jobs 0: it must be from 1 to 64"),
+    "processes for our own": (["--jobs", "2"], "--jobs is for other samplers; pp3-top32 has its campaign file"),
     "no TOML": (["--campaign", "c.toml", "alpha = "], "c.toml: not TOML: "),
     "no file": (["--campaign", "d.toml"], "d.toml: No such file or directory; give the path of a campaign file"),
     "a campaign's sampler that is not there": (
@@ -430,3 +439,27 @@ def test_a_promise_raises_the_requests_by_itself(here: Path, capsys: pytest.Capt
     assert said["resolution"] <= 0.025
     assert said["requests"] > 4 * QUICK
     refused(["--campaign", "c.toml", "--requests", "20000"], capsys)
+
+
+def test_a_promise_without_a_sampler_says_to_name_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Our own sampler has no such key; with --sampler the file is another's."""
+    (here / "c.toml").write_text("detect = 0.5\ntargets = ['rows-of-12']\n")
+    assert refused(["--campaign", "c.toml"], capsys) == (
+        'c.toml: detect = 0.5 is for another sampler, and none is named; add sampler = "..." to the file, or give '
+        "--sampler (`pp3 samplers` lists them)"
+    )
+    options = ["--campaign", "c.toml", "--sampler", "mine.py:Mine", "--device", "cpu", "--counter", "3"]
+    assert cli.run(["qualify", *options, "--out", "one"]) == Exit.OK
+
+
+def test_a_promise_is_not_raised_beyond_the_most_that_is_run() -> None:
+    """What cannot be kept then is said in the verdict; without a limit it is kept."""
+    promise = TrialSpec(requests=500, detect=0.01)
+    most = plan(promise, PLAIN, "test", given=False, most=2_000)
+    assert (most.spec.requests, most.spec.detect) == (2_000, 0.01)
+    judged = conclude(most, Measured(), "a CPU")
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert f"a total variation of {most.resolution:.4f} is seen, 0.01 was promised" in judged.reasons
+    free = plan(promise, PLAIN, "test", given=False)
+    assert free.resolution <= 0.01
+    assert plan(promise, PLAIN, "test", given=False, most=free.spec.requests).plan_sha256 == free.plan_sha256

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from pp3.harness.evidence.verify import verify
 from pp3.harness.samplers.contract import Description
 from pp3.harness.trial import parent
 from pp3.harness.trial.plan import TrialSpec, make
+from pp3.harness.trial.spread import dealt, slot, summed
 
 WHO = Description(name="mine", kind="plain", filters=("temperature",))
 PLAN = make(TrialSpec(requests=500), WHO, "test")
@@ -36,7 +38,7 @@ def say(**message):
 def run():
     say(type="who", **WHO)
     say(type="sources", files=[["mine.py", "0" * 64]], packages={})
-    for target in order["only"] or TARGETS:
+    for target in [name for name in order["only"] or TARGETS if name in TARGETS]:
         say(type="begun", problem=target)
         at(target)
         found = {"counts": {target + "/depth-0/token/x": [os.getpid()]}, "seconds": {target: 1.0}, "requests": 5}
@@ -53,7 +55,7 @@ def at(target):
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., parent.Found]:
     """Run a stand-in that does something at its first target, or before."""
 
-    def run(body: str = "", before: str = "", silence: float = 30.0) -> parent.Found:
+    def run(body: str = "", before: str = "", silence: float = 30.0, jobs: int = 1) -> parent.Found:
         who = {
             "declared": msgspec.to_builtins(WHO),
             "device": {"backend": "cpu"},
@@ -70,7 +72,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., parent
         monkeypatch.setattr(parent, "CHILD", [sys.executable, "-I", "-S", str(script)])
         monkeypatch.setattr(parent, "SILENCE", silence)
         monkeypatch.setattr(parent, "GRACE", 2.0)
-        return parent.run(TrialSpec(sampler="mine"), False, None, "cpu", 1, lambda *_: None)
+        return parent.run(TrialSpec(sampler="mine"), False, None, "cpu", 1, lambda *_: None, jobs=jobs)
 
     return run
 
@@ -229,6 +231,51 @@ def test_a_second_process_that_dies_at_once_takes_one_target_each(run: Run) -> N
     }
 
 
+def test_targets_are_spread_over_processes(run: Run) -> None:
+    """One only says who it is; the others have a part each, and what a death costs is one target of one part."""
+    found = run("os._exit(5)", jobs=3)
+    assert found.measured.broken == {FIRST: "its process ended with exit code 5"}
+    assert set(found.measured.seconds) == {SECOND, *REST}
+    processes = {counts[0] for counts in found.measured.counts.values()}
+    assert len(processes) in (3, 4)  # three parts; one more process where the one that died had more to do
+    assert found.measured.requests == 5 * len(TARGETS[1:])
+
+
+def test_a_part_that_is_refused_ends_the_trial(run: Run) -> None:
+    before = f"if {FIRST!r} in order['only']:\n    say(type='refused', message='the GPU is full', code=69); sys.exit()"
+    with pytest.raises(PP3Error, match="the GPU is full") as error:
+        run(before=before, jobs=3)
+    assert error.value.exit_code == Exit.UNAVAILABLE
+
+
+def test_parts_are_of_about_equal_size_and_hold_each_target_once() -> None:
+    sizes = {"a": 13, "b": 7, "c": 4, "d": 4, "e": 4, "f": 2}
+    assert dealt(sizes, 3) == [["a"], ["b", "e"], ["c", "d", "f"]]
+    assert dealt(sizes, 1) == [list(sizes)]
+    assert dealt(sizes, 64) == [[name] for name in sizes]
+
+
+def test_progress_of_parts_is_that_of_the_whole() -> None:
+    heard: list[tuple[str, int, int]] = []
+    of_part = summed(lambda *said: heard.append(said), 100)
+    one, other = of_part(0), of_part(1)
+    one("mine", 10, 60)
+    other("mine", 5, 40)
+    one("mine", 60, 60)
+    assert heard == [("mine", 10, 100), ("mine", 15, 100), ("mine", 65, 100)]
+
+
+def test_no_process_starts_without_a_slot() -> None:
+    stop = threading.Event()
+    slots = threading.Semaphore(1)
+    with slot(slots, stop):
+        stop.set()
+        with pytest.raises(KeyboardInterrupt), slot(slots, stop):
+            pytest.fail("two in one slot")
+    with slot(slots, stop):
+        pass
+
+
 def test_progress_is_handed_on() -> None:
     heard: list[tuple[Any, ...]] = []
     message = b'{"type":"progressed","stage":"mine","done":3,"total":9}'
@@ -318,6 +365,53 @@ def test_a_sampler_that_does_strange_things_and_is_right(tmp_path: Path, capsys:
     assert (code, said["verdict"]) == (Exit.OK, "PASS"), said["reasons"]
     assert [name for name, _ in receipt_of(said)["sampler"]["files"]] == ["late.py", "mine.py"]
     wait_until_gone(int(mark.read_text()))
+
+
+def test_the_counts_of_several_processes_are_those_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts, impossible outcomes in their order, what broke, the verdict: all but the moments of a receipt."""
+    act = """
+    class Mine(Filters):
+        def run(self, batch):
+            if batch.vocab == 63: os._exit(3)
+            return super().run(batch).roll(int(batch.vocab in (10, 12)))
+    """
+    found = []
+    for jobs in ("1", "4"):
+        (tmp_path / jobs).mkdir()
+        assert qualify(tmp_path / jobs, act, "--jobs", jobs) == Exit.NEGATIVE
+        predicate = receipt_of(json.loads(capsys.readouterr().out))
+        del predicate["run"]
+        found.append(predicate)
+    assert len({stray["cell"].partition("/")[0] for stray in found[0]["strays"]}) == 2
+    assert set(found[0]["broken"]) == {"rows-of-63"}
+    assert found[0] == found[1]
+
+
+def test_what_an_interpreter_ran_is_said_and_what_imports_triton_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seen in the sampler's process, at its first launch."""
+    act = """
+    import torch, triton
+    import triton.language as tl
+
+    @triton.jit
+    def copy(x_ptr, y_ptr, SIZE: tl.constexpr):
+        at = tl.arange(0, SIZE)
+        tl.store(y_ptr + at, tl.load(x_ptr + at))
+
+    def act(vocab):
+        if LAUNCHES:
+            x = torch.arange(4)
+            copy[(1,)](x, torch.empty_like(x), SIZE=4)
+    """
+    for launches in (False, True):
+        (tmp_path / str(launches)).mkdir()
+        qualify(tmp_path / str(launches), f"{dedent(act)}\nLAUNCHES = {launches}", "--target", "rows-of-12")
+        said = json.loads(capsys.readouterr().out)
+        assert " on a CPU " in said["sentence"]
+        assert (" on a CPU in Triton's interpreter " in said["sentence"]) is launches
+        assert receipt_of(said)["sampler"]["device"].get("interpreter") == ("1" if launches else None)
 
 
 def test_a_sampler_that_hangs(

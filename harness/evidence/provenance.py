@@ -14,15 +14,23 @@ from typing import Any
 
 import pp3
 
-ROOTS = {
+TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
+ROOTS = {  # by what `kind_of` says of a receipt
     "qualify": ("pp3.harness.run", "pp3.harness.verdict"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
-    "trial": ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors"),
+    "trial": TRIAL,
+    "trial-image": (*TRIAL, "pp3.harness.image.load"),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
 VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_CONFIG", "PYTORCH_CUDA_ALLOC_CONF")
+
+
+def kind_of(predicate: dict[str, Any]) -> str:
+    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too."""
+    kind = str(predicate["kind"])
+    return "trial-image" if kind == "trial" and predicate["sampler"].get("image") else kind
 
 
 def sources(kind: str, tree: Path = TREE) -> list[dict[str, Any]]:

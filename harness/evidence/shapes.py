@@ -178,6 +178,25 @@ class OracleShape(PredicateShape, frozen=True):
     policies: list[PolicyShape]
 
 
+class ImageFileShape(Strict, frozen=True):
+    """One file of vLLM, by its name in the wheel and the bytes that were run."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")]
+    sha256: Sha256
+
+
+class ImageShape(Strict, frozen=True):
+    """How the files of a vLLM image were loaded: harness/image/load.Loaded."""
+
+    version: str
+    part: Literal["v2", "classic", "topk-topp"]
+    files: list[ImageFileShape]
+    shims: list[str]
+    log1p: Literal["libdevice", "numpy"]
+    mended: list[str]
+    forbidden: list[str]
+
+
 class TrialSamplerShape(Strict, frozen=True):
     """Who was tried: what it says of itself, and what the harness found it to be made of."""
 
@@ -187,6 +206,7 @@ class TrialSamplerShape(Strict, frozen=True):
     device: dict[str, str]
     files: list[tuple[str, Sha256]]
     packages: dict[str, str]
+    image: ImageShape | None = None  # receipts before it was recorded lack it
 
 
 class TrialCellShape(Strict, frozen=True):

@@ -76,7 +76,7 @@ def rows() -> list[Row]:
 
 def _stale(path: Path, statement: dict[str, Any], root: Path) -> int:
     """Bound sources that differ in this tree; of a survey, those of its first trial that lies beside it."""
-    kind, subjects = statement["predicate"]["kind"], statement["subject"]
+    kind, subjects = provenance.kind_of(statement["predicate"]), statement["subject"]
     if kind != "survey":
         return len(provenance.stale(kind, subjects, root))
     trials = [path.parent / subject["name"] for subject in subjects]

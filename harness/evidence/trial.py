@@ -9,7 +9,7 @@ from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.cells import Cell, Event
 from pp3.harness.errors import VerificationError
-from pp3.harness.evidence import provenance, tiling
+from pp3.harness.evidence import image, provenance, tiling
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
 from pp3.harness.samplers.contract import Description
@@ -35,10 +35,11 @@ def judge(found: Found) -> TrialJudgement:
 def build(found: Found, counter: int, chosen: str, started: datetime, judged: TrialJudgement) -> dict[str, Any]:
     """The statement of one trial."""
     trial, who, measured = found.trial, found.trial.who, found.measured
+    loaded = found.sources.image
     return {
         "_type": STATEMENT,
         "predicateType": PREDICATE,
-        "subject": provenance.sources("trial"),
+        "subject": provenance.sources("trial-image" if loaded else "trial"),
         "predicate": {
             "assurance": "self-attested",
             "breaches": measured.breaches,
@@ -58,6 +59,7 @@ def build(found: Found, counter: int, chosen: str, started: datetime, judged: Tr
             "sampler": {
                 "device": found.device,
                 "files": found.sources.files,
+                "image": loaded,
                 "module": who.module,
                 "name": who.name,
                 "packages": found.sources.packages,
@@ -161,6 +163,7 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
 def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Detail and result of each of STEPS; the last result is the judgement."""
     trial = trial_of(predicate)
+    image.check(predicate["sampler"])
     yield f"digest and seed of counter {predicate['seed']['counter']} recomputed", trial
     check_laws(trial, predicate)
     yield f"{len(trial.problems)} laws rebuilt from their names and what the sampler declares", trial

@@ -85,7 +85,7 @@ def verify(path: Path, content: bytes, source: Path | None = None) -> Verified:
 def _made_elsewhere(content: bytes) -> str:
     """What to add where a value recomputes to another, if the sources that made it are not these."""
     statement = canonical.decode(content)
-    kind, subject = statement["predicate"]["kind"], statement["subject"]
+    kind, subject = provenance.kind_of(statement["predicate"]), statement["subject"]
     stale = provenance.stale(kind, subject, provenance.TREE) if kind in provenance.ROOTS else []
     if not stale:
         return ""
@@ -118,7 +118,7 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
     if source is None:
         yield Step(name="sources", outcome="skip", detail="no --source tree given")
         return
-    stale = provenance.stale(predicate["kind"], statement["subject"], source)
+    stale = provenance.stale(provenance.kind_of(predicate), statement["subject"], source)
     total = len(statement["subject"])
     yield ok("sources", f"{len(stale)} of {total} differ: {stale[0]}" if stale else f"all {total} equal the tree")
 

@@ -40,7 +40,7 @@ CATALOGUE = (
         target=f"{HOME}.transformers_speculative:Speculative",
         about="transformers' speculative sampling, one request a call",
         needs=("transformers", "torch"),
-        slow="milliseconds a request: name it, with --requests",
+        requests=50_000,
     ),
     Entry(
         name="transformers-filters",

@@ -35,7 +35,7 @@ class Entry:
     gpu: bool = False
     version: str = ""  # of the first needed package that the adapter is written for; "" for any
     absent: str = ""  # module:function that says why its file is not here, or ""
-    slow: str = ""  # why a survey leaves it out unless it is named
+    requests: int = 0  # of each law, the most that a survey runs a slow one with; 0: as many as the others
 
 
 def built_in() -> list[Entry]:

@@ -48,20 +48,21 @@ class Speculative:
         """One round for every request."""
         drafts, proposal, target = batch.draft_ids.long(), batch.scaled_draft_logits, batch.target_logits
         tokens = torch.full((len(batch), batch.depth + 1), EMPTY, dtype=torch.int64, device=target.device)
-        lengths = []
-        with one_thread():
-            for row in range(len(batch)):
-                one = slice(row, row + 1)
-                emitted, kept = self.judge(
-                    candidate_input_ids=drafts[one],
-                    candidate_logits=proposal[one],
+        rounds, kept = [], []
+        with torch.inference_mode(), one_thread():  # `generate` keeps no gradients either
+            for ids, q, p in zip(drafts.split(1), proposal.split(1), target.split(1), strict=True):
+                emitted, count = self.judge(
+                    candidate_input_ids=ids,
+                    candidate_logits=q,
                     candidate_length=batch.depth,
-                    new_logits=target[one],
+                    new_logits=p,
                     **self.more,
                 )
-                tokens[row, : emitted.shape[1]] = emitted[0]
-                lengths.append(kept + 1)
-        return Emission(tokens=tokens, num_sampled=torch.stack(lengths))
+                rounds.append(emitted[0])
+                kept.append(count)
+        filled = torch.nn.utils.rnn.pad_sequence(rounds, batch_first=True, padding_value=EMPTY)
+        tokens[:, : filled.shape[1]] = filled
+        return Emission(tokens=tokens, num_sampled=torch.stack(kept) + 1)
 
 
 @contextmanager

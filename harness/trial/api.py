@@ -10,7 +10,7 @@ from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.store import check_counter
 from pp3.harness.samplers.contract import Description, Sampler
 from pp3.harness.seeds import Seed
-from pp3.harness.trial.device import choose, identity, name_of
+from pp3.harness.trial.device import choose, identity, interpreted, launches, name_of
 from pp3.harness.trial.findings import lines
 from pp3.harness.trial.plan import QUICK, Progress, Trial, TrialSpec, make, with_enough
 from pp3.harness.verdict import Verdict
@@ -73,8 +73,10 @@ def qualify(
         raise CampaignError(f"qualify: {error}") from None
     trial = plan(spec, who, "qualify", given=requests is not None)
     where = choose(device)
-    measured = run(trial, sampler, Seed.of(trial.plan_sha256, counter), where, progress)
-    judged = conclude(trial, measured, name_of(identity(where)))
+    with launches() as launched:
+        measured = run(trial, sampler, Seed.of(trial.plan_sha256, counter), where, progress)
+        said = identity(where, interpreted(who, launched()))
+    judged = conclude(trial, measured, name_of(said))
     return Report(
         verdict=judged.verdict,
         sentence=judged.sentence,
@@ -101,10 +103,11 @@ def describe(sampler: Any) -> Description:
     return who
 
 
-def plan(spec: TrialSpec, who: Description, where: str, given: bool) -> Trial:
-    """A checked plan; with `detect` and no number of requests given, with as many as it needs.
+def plan(spec: TrialSpec, who: Description, where: str, given: bool, most: int = 0) -> Trial:
+    """A checked plan; with `detect` and no number of requests given, with as many as it needs, or `most` if not 0.
 
-    CampaignError if the given number cannot keep the promise, with the number that would.
+    A promise that `most` cannot keep makes the verdict INCONCLUSIVE. CampaignError if the given number cannot keep it,
+    with the number that would.
     """
     trial = make(spec, who, where)
     enough = with_enough(trial, where)
@@ -113,4 +116,6 @@ def plan(spec: TrialSpec, who: Description, where: str, given: bool) -> Trial:
             f"{where}: detect = {spec.detect:g} needs {enough.spec.requests:,} requests of each law, and requests = "
             f"{spec.requests:,}; give as many, or leave the number out, or a larger detect"
         )
+    if most and enough.spec.requests > most:
+        return make(msgspec.structs.replace(spec, requests=most), who, where)
     return enough

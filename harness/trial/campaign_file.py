@@ -5,16 +5,31 @@ from typing import Any
 
 import msgspec
 
+from pp3.harness.campaign import CampaignSpec
 from pp3.harness.document import explain, promised, read
+from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.harness.trial.plan import TrialSpec, check
 
 COMMAND = "pp3 qualify"
+OTHERS = {field.name for field in msgspec.structs.fields(TrialSpec)} - {
+    field.name for field in msgspec.structs.fields(CampaignSpec)
+}
 
 
 def sampler_of(path: Path) -> str:
-    """The sampler that a campaign file names; "" if it names none. CampaignError if it cannot be read."""
-    return str(read(path).get("sampler", ""))
+    """The sampler that a campaign file names; "" if it names none.
+
+    CampaignError if it cannot be read, or has a key that only another sampler than our own takes and names none.
+    """
+    document = read(path)
+    foreign = [key for key in document if key in OTHERS]
+    if foreign and "sampler" not in document:
+        raise CampaignError(
+            f"{path}: {foreign[0]} = {echo(document[foreign[0]])} is for another sampler, and none is named; add "
+            f'sampler = "..." to the file, or give --sampler (`pp3 samplers` lists them)'
+        )
+    return str(document.get("sampler", ""))
 
 
 def load(path: Path) -> TrialSpec:

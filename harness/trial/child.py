@@ -7,6 +7,7 @@ import faulthandler
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -16,7 +17,7 @@ from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.samplers import registry
 from pp3.harness.seeds import Seed
 from pp3.harness.trial.api import describe, plan
-from pp3.harness.trial.device import choose, identity, survives
+from pp3.harness.trial.device import choose, identity, interpreted, launches, survives
 from pp3.harness.trial.order import Begun, Done, Ended, Message, Order, Progressed, Refused, Sources, Who
 from pp3.harness.trial.plan import TrialSpec
 from pp3.harness.trial.sources import of_sampler
@@ -44,6 +45,11 @@ def _run(order: Order, lines: TextIO) -> None:
     if device == "cpu":
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before any kernel is decorated
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with launches() as launched:
+        _run_problems(order, device, lines, launched)
+
+
+def _run_problems(order: Order, device: str, lines: TextIO, launched: Callable[[], bool]) -> None:
     from pp3.harness.trial import guard
     from pp3.harness.trial.run import run_problem
 
@@ -52,35 +58,47 @@ def _run(order: Order, lines: TextIO) -> None:
     with guard.poisoned():  # buffers that it makes once and keeps
         sampler = registry.load(entry, Path(order.image) if order.image else None)
     who = describe(sampler)
-    trial = plan(msgspec.convert(order.spec, TrialSpec), who, order.where, order.given)
+    trial = plan(msgspec.convert(order.spec, TrialSpec), who, order.where, order.given, order.most)
     seed = Seed.of(trial.plan_sha256, order.counter)
+
+    def say_sources() -> bool:
+        """What it is made of so far, and whether the interpreter is part of it."""
+        seen = interpreted(who, launched())
+        _say(lines, Sources(**of_sampler(sampler, who, before), interpreted=seen))
+        return seen
+
     _say(
         lines,
         Who(
             declared=msgspec.to_builtins(who),
-            device=identity(device, "triton" in sys.modules),
+            device=identity(device),
             plan_sha256=trial.plan_sha256,
             requests=trial.spec.requests,
         ),
     )
-    _say(lines, Sources(**of_sampler(sampler, who, before)))
+    seen = say_sources()
     said = 0.0
+    wanted = [problem for problem in trial.problems if not order.only or problem.name in order.only]
+    whole, before_it, first = sum(map(trial.requests_of, wanted)), 0, 0
 
     def progress(stage: str, done: int, total: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= OFTEN or done == total:
+        nonlocal said, seen
+        if not seen and launched():
+            seen = say_sources()
+        done = before_it + done - first
+        if time.monotonic() - said >= OFTEN or done == whole:
             said = time.monotonic()
-            _say(lines, Progressed(stage, done, total))
+            _say(lines, Progressed(stage, done, whole))
 
-    for problem in trial.problems:
-        if order.only and problem.name not in order.only:
-            continue
+    for problem in wanted:
+        first, end = trial.span_of(problem)
         _say(lines, Begun(problem.name))
         found = run_problem(trial, problem, sampler, seed, device, progress)
         _say(lines, Ended(problem.name, msgspec.to_builtins(found)))
         if found.broken and not survives(device):
             break  # the rest is run by another process
-    _say(lines, Sources(**of_sampler(sampler, who, before)))
+        before_it += end - first
+    say_sources()
     _say(lines, Done())
 
 

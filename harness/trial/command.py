@@ -20,6 +20,8 @@ from pp3.harness.trial import findings, parent
 from pp3.harness.trial.judge import TrialJudgement
 from pp3.harness.trial.plan import Progress, TrialSpec
 
+MOST_JOBS = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
@@ -41,20 +43,28 @@ def run_command(
     counter: int | None,
     out: Path | None,
     as_json: bool,
+    jobs: int = 1,
 ) -> int:
     """Everything the command does; its exit code. `given`: the requests are the user's, not to be raised."""
+    check_jobs(jobs)
     store.check_counter(counter)
     known(spec.sampler, device)
     folders = store.open_store(out)
     number, how = store.claim_counter(folders, counter)
     with Bar() as bar:
-        ran = run_one(spec, given, image, device, number, how, folders, bar.update)
+        ran = run_one(spec, given, image, device, number, how, folders, bar.update, jobs=jobs)
     if as_json:
         click.echo(msgspec.json.encode(plain(ran)).decode())
     else:
         for line in lines(ran):
             click.echo(line)
     return CODES[ran.judged.verdict]
+
+
+def check_jobs(jobs: int) -> None:
+    """CampaignError for a number of processes that cannot be."""
+    if not 1 <= jobs <= MOST_JOBS:
+        raise CampaignError(f"--jobs {jobs}: it must be from 1 to {MOST_JOBS}")
 
 
 def known(sampler: str, device: str) -> None:
@@ -86,10 +96,13 @@ def run_one(
     progress: Progress,
     paged: bool = True,
     stop: threading.Event | None = None,
+    jobs: int = 1,
+    slots: threading.Semaphore | None = None,
+    most: int = 0,
 ) -> Ran:
-    """Run, judge and write one trial; with its page, unless a survey has one for all. `stop` as parent.run."""
+    """Run, judge and write one trial; with its page, unless a survey has one for all. The last four as parent.run."""
     started, clock = datetime.now(UTC), time.perf_counter()
-    found = parent.run(spec, given, image, device, counter, progress, stop)
+    found = parent.run(spec, given, image, device, counter, progress, stop, jobs, slots, most)
     judged = trial_receipt.judge(found)
     statement = trial_receipt.build(found, counter, chosen, started, judged)
     written = receipt.write(statement, folders.receipts)

@@ -1,10 +1,17 @@
 """Where a trial runs: the device, and what it is in plain strings."""
 
 import importlib.metadata
-import os
 import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from pp3.harness.errors import Exit, PP3Error
+from pp3.harness.samplers.contract import Description
+
+INTERPRETER = "triton.runtime.interpreter"
+INTERPRETED = {"interpreter": "1"}
 
 
 def choose(device: str) -> str:
@@ -33,8 +40,34 @@ def survives(device: str) -> bool:
     return True
 
 
-def identity(device: str, triton: bool = False) -> dict[str, str]:
-    """Versions, and the GPU's name; on a CPU, with `triton` in use, whether it is interpreted."""
+@contextmanager
+def launches() -> Iterator[Callable[[], bool]]:
+    """Asks whether a kernel was launched in Triton's interpreter meanwhile; importing Triton is no launch.
+
+    What it rewrote before is put aside, so that a first launch shows, and given back.
+    """
+    aside = dict(_rewritten())
+    _rewritten().clear()
+    try:
+        yield lambda: bool(_rewritten())
+    finally:
+        _rewritten().update(aside)
+
+
+def _rewritten() -> dict[Any, Any]:
+    """The functions that the interpreter has rewritten, as it does at their first launch."""
+    runtime = sys.modules.get(INTERPRETER)
+    found: dict[Any, Any] = {} if runtime is None else runtime.InterpretedFunction.rewritten_fn
+    return found
+
+
+def interpreted(who: Description, launched: bool) -> bool:
+    """Whether a sampler's numbers are the interpreter's: as it declares its backend, else as was seen."""
+    return who.backend == "interpreter" if who.backend else launched
+
+
+def identity(device: str, interpreted: bool = False) -> dict[str, str]:
+    """Versions, the GPU's name, and whether kernels ran in Triton's interpreter."""
     found = {"backend": "cuda" if device.startswith("cuda") else "cpu", "python": platform.python_version()}
     for package in ("numpy", "torch", "triton"):
         try:
@@ -42,7 +75,7 @@ def identity(device: str, triton: bool = False) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[package] = "absent"
     if not device.startswith("cuda"):
-        return found | ({"interpreter": "1"} if triton and os.environ.get("TRITON_INTERPRET") == "1" else {})
+        return found | (INTERPRETED if interpreted else {})
     import torch
 
     properties = torch.cuda.get_device_properties(0)
@@ -51,11 +84,11 @@ def identity(device: str, triton: bool = False) -> dict[str, str]:
         "compute_capability": f"{properties.major}.{properties.minor}",
         "cuda": str(torch.version.cuda),
         "torch": str(torch.__version__),
+        **(INTERPRETED if interpreted else {}),
     }
 
 
 def name_of(said: dict[str, str]) -> str:
     """What a sentence calls it."""
-    if said["backend"] == "cuda":
-        return said.get("gpu", "a GPU")
-    return "a CPU in Triton's interpreter" if said.get("interpreter") else "a CPU"
+    where = said.get("gpu", "a GPU") if said["backend"] == "cuda" else "a CPU"
+    return f"{where} in Triton's interpreter" if said.get("interpreter") else where

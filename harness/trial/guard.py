@@ -8,7 +8,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -76,9 +76,10 @@ def count(tally: Tally, batch: Batch, emission: Emission) -> None:
 
 
 def release(device: str) -> None:
-    """Give unused memory back to those who share the GPU."""
+    """Give unused memory back to those who share the GPU; a context that the sampler spoiled gives none."""
     if device.startswith("cuda"):
-        torch.cuda.empty_cache()
+        with suppress(RuntimeError):  # trial/device.survives says so
+            torch.cuda.empty_cache()
 
 
 def _not_memory(error: BaseException) -> None:

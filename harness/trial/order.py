@@ -16,7 +16,8 @@ class Order(msgspec.Struct, frozen=True):
     counter: int
     where: str  # named in errors
     report: int  # file descriptor
-    only: list[str]  # problems to run, or all
+    only: list[str]  # problems to run, or all; a name that no problem has runs none
+    most: int = 0  # requests of each law that a promise may raise the plan to; 0: as many as it needs
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
@@ -40,6 +41,18 @@ class Sources(msgspec.Struct, frozen=True, tag="sources"):
 
     files: list[list[str]]
     packages: dict[str, str]
+    image: dict[str, Any] | None = None  # how a vLLM image was loaded: harness/image/load.Loaded.plain
+    interpreted: bool = False  # whether Triton's interpreter has run a kernel of it
+
+    def joined(self, other: "Sources") -> "Sources":
+        """What two processes of one sampler are made of: one may have loaded what the other had no need of."""
+        files = {name: digest for one in (self, other) for name, digest in one.files}
+        return Sources(
+            files=[[name, files[name]] for name in sorted(files)],
+            image=other.image or self.image,
+            interpreted=other.interpreted or self.interpreted,
+            packages=self.packages | other.packages,
+        )
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):

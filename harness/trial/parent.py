@@ -1,6 +1,7 @@
 """Run a trial in processes of its own, and come back whatever becomes of them.
 
-A process that dies or hangs takes one target with it: the next process begins with the one after.
+A process that dies or hangs takes one target with it: the next process begins with the one after. The targets of one
+sampler can be spread over several processes: each request has its number, so that the counts are those of one.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,12 +21,15 @@ import msgspec
 
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.samplers.contract import Description
+from pp3.harness.trial.device import INTERPRETED
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.order import Begun, Done, Ended, Message, Order, Progressed, Refused, Sources, Who
 from pp3.harness.trial.plan import Progress, Trial, TrialSpec, make
 from pp3.harness.trial.sources import INSTALLED
+from pp3.harness.trial.spread import beside, dealt, slot, summed
 
 CHILD = [sys.executable, "-P", "-m", "pp3.harness.trial.child"]
+NOBODY = "/"  # no target is called so: a process that is only asked who it is
 SILENCE = 900.0  # seconds without a report after which the process is ended
 GRACE = 10.0  # seconds it may take to leave once everything is said
 TAIL = 1 << 14  # bytes of its last output that are kept
@@ -41,6 +46,12 @@ class Found:
     device: dict[str, str]
     measured: Measured = field(default_factory=Measured)
     sources: Sources = field(default_factory=lambda: Sources(files=[], packages={}))
+
+    def add_sources(self, said: Sources | None) -> None:
+        """Take in what another process is made of: one may have loaded what another had no need of."""
+        if said is not None:
+            self.sources = self.sources.joined(said)
+            self.device = self.device | (INTERPRETED if said.interpreted else {})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,12 +76,16 @@ def run(
     counter: int,
     progress: Progress,
     stop: threading.Event | None = None,
+    jobs: int = 1,
+    slots: threading.Semaphore | None = None,
+    most: int = 0,
 ) -> Found:
-    """Run one sampler. PP3Error if it cannot even be asked who it is; a crash after that is a finding.
+    """Run one sampler, its targets spread over `jobs` processes, each in one of the slots that several trials share.
 
-    KeyboardInterrupt soon after `stop` is set: an interrupt reaches the main thread alone.
+    PP3Error if it cannot even be asked who it is; a crash after that is a finding. KeyboardInterrupt soon after `stop`
+    is set: an interrupt reaches the main thread alone. `most` as trial/api.plan.
     """
-    stop = stop or threading.Event()
+    stop, slots = stop or threading.Event(), slots or threading.Semaphore(jobs)
     order = Order(
         sampler=spec.sampler,
         image=str(image) if image else None,
@@ -80,28 +95,70 @@ def run(
         counter=counter,
         where=f"sampler {spec.sampler}",
         report=-1,
-        only=[],
+        only=[] if jobs == 1 else [NOBODY],
+        most=most,
     )
-    heard = _process(order, progress, stop)
+
+    def start(only: list[str], progress: Progress) -> _Heard:
+        with slot(slots, stop):
+            return _process(msgspec.structs.replace(order, only=only), progress, stop)
+
+    heard = _asked(start(order.only, progress), spec)
+    assert heard.who is not None
+    found = Found(trial=_planned(heard.who, spec), device=heard.who.device)
+    names = [problem.name for problem in found.trial.problems]
+    if jobs == 1:
+        while left := _take(heard, found, names):
+            heard = start(left, progress)
+        return found
+    found.add_sources(heard.sources)
+    _spread(found, jobs, start, progress, stop)
+    found.measured.strays.sort(key=lambda stray: names.index(stray["cell"].partition("/")[0]))
+    return found
+
+
+def _spread(
+    found: Found,
+    jobs: int,
+    start: Callable[[list[str], Progress], _Heard],
+    progress: Progress,
+    stop: threading.Event,
+) -> None:
+    """Run every target, those of one part one after another, the parts beside each other; what they found, added."""
+    trial = found.trial
+    of_part = summed(progress, trial.requests)
+
+    def run_part(number: int, mine: list[str]) -> Found:
+        one, say = Found(trial=trial, device=found.device), of_part(number)
+        heard = _asked(start(mine, say), trial.spec)
+        while left := _take(heard, one, mine):
+            heard = start(left, say)
+        return one
+
+    sizes = {problem.name: trial.requests_of(problem) for problem in trial.problems}
+    for one in beside(dealt(sizes, jobs), run_part, stop):
+        found.measured.add(one.measured)
+        found.add_sources(one.sources)
+
+
+def _asked(heard: _Heard, spec: TrialSpec) -> _Heard:
+    """The first process of a sampler, or of a part of it. PP3Error if it did not say who it is."""
     if heard.refused is not None:
         raise PP3Error(heard.refused.message, Exit(heard.refused.code))
     if heard.who is None:
         raise PP3Error(f"sampler {spec.sampler}: its process {heard.end}", Exit.NEGATIVE)
-    found = Found(trial=_planned(heard.who, spec), device=heard.who.device)
-    while left := _take(heard, found):
-        heard = _process(msgspec.structs.replace(order, only=left), progress, stop)
-    return found
+    return heard
 
 
-def _take(heard: _Heard, found: Found) -> list[str]:
-    """Take in what one process found; the targets that another is to run: all but the one that this process died on."""
+def _take(heard: _Heard, found: Found, wanted: list[str]) -> list[str]:
+    """Take in what one process found; what another is to run of the wanted: all but what this process died on."""
     same = heard.who is not None and heard.who.plan_sha256 == found.trial.plan_sha256
     if same:
-        found.sources = heard.sources or found.sources
+        found.add_sources(heard.sources)
         for measured in heard.ended.values():
             found.measured.add(measured)
     broken = found.measured.broken
-    left = [p.name for p in found.trial.problems if p.name not in found.measured.seconds and p.name not in broken]
+    left = [name for name in wanted if name not in found.measured.seconds and name not in broken]
     why = ""
     if heard.refused is not None:
         why = f"another process could not begin: {heard.refused.message}"

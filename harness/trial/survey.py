@@ -17,11 +17,10 @@ from pp3.harness.evidence import survey as survey_receipt
 from pp3.harness.progress import Bar
 from pp3.harness.qualify import page_of, shown
 from pp3.harness.samplers import registry
-from pp3.harness.trial.command import Ran, run_one
+from pp3.harness.trial.command import Ran, check_jobs, run_one
 from pp3.harness.trial.device import choose
 from pp3.harness.trial.plan import FULL, QUICK, TrialSpec, check
 
-MOST_JOBS = 64
 DETECT = 0.005  # what a survey promises on a GPU
 
 
@@ -36,8 +35,7 @@ def run_command(
     as_json: bool,
 ) -> int:
     """Everything the command does; 0 when everything that can run here ran, whatever its verdict."""
-    if not 1 <= jobs <= MOST_JOBS:
-        raise CampaignError(f"--jobs {jobs}: it must be from 1 to {MOST_JOBS}")
+    check_jobs(jobs)
     started = datetime.now(UTC)
     where = choose(device)
     chosen, left = select(names, where == "cuda")
@@ -46,14 +44,22 @@ def run_command(
     check(TrialSpec(requests=count, detect=promised), "pp3 survey")
     folders = store.open_store(out)
     ran: dict[str, Ran] = {}
+    slots = threading.Semaphore(jobs)  # processes at once, those of a slow sampler that is spread over several too
     with Bar() as bar, _stoppable(jobs) as (pool, stop):
         running = {}
         for entry in chosen:
             counter, how = store.claim_counter(folders, None)
-            spec = TrialSpec(sampler=entry.name, requests=count, detect=promised)
-            own = image if entry.image else None
-            given = requests is not None
-            one = pool.submit(run_one, spec, given, own, where, counter, how, folders, bar.update, False, stop)
+            given, own = requests is not None, image if entry.image else None
+            most = 0 if given else entry.requests
+            spec = TrialSpec(sampler=entry.name, requests=min(count, most or count), detect=promised)
+            spread = jobs if entry.requests else 1
+            one = pool.submit(
+                run_one,
+                *(spec, given, own, where, counter, how, folders, bar.update, False, stop),
+                jobs=spread,
+                slots=slots,
+                most=most,
+            )
             running[one] = entry.name
         for one in as_completed(running):
             try:
@@ -103,7 +109,7 @@ def select(names: Sequence[str], gpu: bool) -> tuple[list[registry.Entry], dict[
     wanted = [registry.find(name) for name in names] if names else list(registry.everything().values())
     if len({entry.name for entry in wanted}) < len(wanted):
         raise CampaignError(f"--sampler names one twice: {', '.join(names)}")
-    left = {entry.name: why for entry in wanted if (why := registry.missing(entry, gpu) or (not names and entry.slow))}
+    left = {entry.name: why for entry in wanted if (why := registry.missing(entry, gpu))}
     return [entry for entry in wanted if entry.name not in left], left
 
 
