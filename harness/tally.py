@@ -1,7 +1,8 @@
 """Count the events of a batch on the device it ran on; only integers leave it.
 
 A tally is one int64 vector: every cell's histogram over the vocabulary (lengths over 0..depth), then four counts of
-events no law allows. Tallies of parts add up to the tally of the whole.
+events no law allows. Tallies of parts add up to the tally of the whole. Of a ragged batch the last token of a request
+that keeps all its drafts is its bonus, at its own position; that of a request without drafts too, at position 0.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from pp3.harness.cells import Cell, Event
 from pp3.harness.joint import size
 from pp3.harness.oracle import Judged
-from pp3.harness.samplers.contract import INVALIDATED, Batch, Emission
+from pp3.harness.samplers.contract import ABSENT, INVALIDATED, Batch, Emission
 from pp3.kernels.reference import OK
 
 BREACHES = ("failed", "illegal-token", "illegal-length", "draft-not-echoed", "unreachable")
@@ -55,7 +56,8 @@ class Tally:
         depth, vocab = self.depth, self.vocab
         tokens, proposed, drafts = emission.tokens, emission.proposed, emission.drafts
         good = emission.status == OK
-        legal_length = (emission.num_sampled >= 1) & (emission.num_sampled <= depth + 1)
+        num_drafts = put((batch.given != ABSENT).sum(axis=1))
+        legal_length = (emission.num_sampled >= 1) & (emission.num_sampled <= num_drafts + 1)
         counted = good & legal_length
         kept = xp.where(counted, emission.num_sampled - 1, -1)
         index, context_of = put(self.index), put(self.target.context_of)
@@ -75,21 +77,23 @@ class Tally:
             if j < depth:
                 echo = echo + ((kept > j) & (token != drafts[:, j])).sum()
                 judged = (drafts[:, j] >= INVALIDATED) & (drafts[:, j] < vocab)
-                illegal = illegal + (good & ~judged).sum()
+                illegal = illegal + (good & (j < num_drafts) & ~judged).sum()
             if self.target.lump is not None and j == 0:
                 token = put(self.target.lump)[start, xp.where(inside, token, 0)]
             if Event.TOKEN in self.events:
                 live = ~void[:, j] if j < depth else xp.ones_like(counted)
-                event = Event.BONUS if j == depth > 0 else Event.TOKEN
-                self._count(xp, counts & live, index[kinds[event], j][context], token)
+                last = (num_drafts == j) & (depth > 0)
+                cell = xp.where(last, index[kinds[Event.BONUS], j][context], index[kinds[Event.TOKEN], j][context])
+                self._count(xp, counts & live, cell, token)
                 self._count(xp, counts & ~live, index[kinds[Event.FULL_TARGET], j][context], token)
-                replaced = counts & live & (kept == j) & (j < depth)
+                replaced = counts & live & ~last & (kept == j) & (j < depth)
                 self._count(xp, replaced, index[kinds[Event.RESIDUAL], j][context], token)
             if j < depth and Event.PROPOSAL in self.events:
                 context = self._context(xp, context_of, proposed, j, start)
                 inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
-                illegal = illegal + (good & ~inside).sum()
-                self._count(xp, good & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
+                drafted = good & (j < num_drafts)
+                illegal = illegal + (drafted & ~inside).sum()
+                self._count(xp, drafted & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
         pattern = put(pattern_of(self.target, batch.requests))
         if Event.LENGTH in self.events:
             cell = put(self.whole[Event.LENGTH])[pattern]

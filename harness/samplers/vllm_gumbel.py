@@ -96,10 +96,11 @@ class Pipeline:
             randomness=Randomness.KEYED,
             void=Void.FULL_TARGET,
             greedy=True,
+            ragged=True,
         )
 
     def run(self, batch: Batch) -> Emission:
-        """One launch a draft position, one for verification."""
+        """One launch a draft position, one for verification; of a request with fewer drafts the first ones are judged."""
         slots = Slots.of(batch)
         shape = (batch.num_slots, batch.depth, batch.vocab)
         kept = torch.full(shape, float("nan"), device=slots.seed.device)

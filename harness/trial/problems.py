@@ -14,7 +14,7 @@ from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
 from pp3.harness.trial import plain
 from pp3.harness.trial.seen import compares, seen
-from pp3.targets import pairs
+from pp3.targets import drafts_of, invalidated, pairs
 
 EMITTED = frozenset({Event.TOKEN, Event.LENGTH})
 EVENTS: dict[Kind, frozenset[Event]] = {
@@ -25,6 +25,7 @@ EVENTS: dict[Kind, frozenset[Event]] = {
 }
 # What a profile needs for a PASS: declaring less buys none. Block verification has a known law for whole rounds only.
 WHOLE_ROUNDS = ("shared-noise", "whole")
+RAGGED = "ragged"  # needed of those that declare it
 REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.PLAIN: ("rows-of-12", "rows-of-63", "rows-of-1000"),
     Kind.PROPOSAL: ("near", "far", "context", "mixed", "peaked"),
@@ -76,7 +77,9 @@ def required(who: Description) -> tuple[str, ...]:
     """Names of the problems without which a sampler's verdict is INCONCLUSIVE at best."""
     if who.rule == Rule.BLOCK:
         return WHOLE_ROUNDS
-    return tuple(name for name in REQUIRED[Kind(who.kind)] if not (name == "equal" and rounds(who)))
+    kind = Kind(who.kind)
+    more = (RAGGED,) if who.ragged and kind in (Kind.VERIFIER, Kind.PIPELINE) else ()
+    return tuple(name for name in (*REQUIRED[kind], *more) if not (name == "equal" and rounds(who)))
 
 
 def rounds(who: Description) -> bool:
@@ -111,10 +114,16 @@ def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
         return f"vocabulary {pair.vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
     if not min(pair.temperatures) and not who.greedy:
         return "temperature 0; the sampler declares no greedy path"
-    if pair.patterns != ("none",) and kind is Kind.PROPOSAL:
+    void = any(any(invalidated(pattern, pair.depth)) for pattern in pair.patterns)
+    short = any(drafts_of(pattern, pair.depth) < pair.depth for pattern in pair.patterns)
+    if void and kind is Kind.PROPOSAL:
         return "invalidated drafts, which a proposal never meets"
-    if pair.patterns != ("none",) and who.void == Void.UNSUPPORTED:
+    if void and who.void == Void.UNSUPPORTED:
         return "invalidated drafts; the sampler declares that it takes none"
+    if short and kind is Kind.PROPOSAL:
+        return "requests with fewer drafts than others, which a proposal never meets"
+    if short and not who.ragged:
+        return "requests with fewer drafts than others; the sampler does not declare ragged"
     if who.rule == Rule.BLOCK and not pair.joint and pair.sampled:
         return "block verification has a known law for whole rounds only: smaller targets"
     if who.draft_carrier == Carrier.TICKETS:

@@ -5,6 +5,7 @@ import time
 import numpy as np
 
 from pp3.harness.samplers.contract import Batch, Description, Kind, Sampler
+from pp3.harness.samplers.stream import ROUNDS, Stream
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import Tally, start_of
 from pp3.harness.trial import drafts, guard
@@ -14,6 +15,8 @@ from pp3.harness.trial.problems import Problem
 
 ROWS = {"cuda": 1 << 17, "cpu": 1 << 13}
 ENTRIES = 1 << 24  # of one tensor: a sort holds some, and samplers share a GPU
+EPOCHS = 2  # that a problem is cut into, so that slots change hands
+LEAST_ROWS = 64  # unless the sampler declares its own
 
 
 def run(trial: Trial, sampler: Sampler, seed: Seed, device: str, progress: Progress) -> Measured:
@@ -30,12 +33,13 @@ def run_problem(
     """Run one problem; it ends where the sampler breaks the contract, and the next may begin."""
     started, measured = time.perf_counter(), Measured()
     first, end = trial.span_of(problem)
-    rows, kind = rows_of(trial.who, device, problem.vocab * (problem.depth + 1)), Kind(trial.who.kind)
+    rows, kind = rows_of(trial.who, problem, end - first, device), Kind(trial.who.kind)
+    stream = Stream(seed=seed, name=problem.name, first=first, rows=rows, period=period_of(problem))
     tally = Tally(problem.target, problem.depth, problem.cells)
     try:
         guard.reset(sampler)
         for low in range(first, end, rows):
-            batch = batch_of(problem, trial.who, seed, low, min(low + rows, end), device)
+            batch = batch_of(problem, trial.who, seed, low, min(low + rows, end), device, stream)
             emission = guard.run(sampler, batch, kind)
             guard.count(tally, batch, emission)
             measured.requests += len(batch)
@@ -51,16 +55,31 @@ def run_problem(
     return measured
 
 
-def rows_of(who: Description, device: str, width: int) -> int:
-    """Requests a launch: as many as the sampler takes, or as suit the device and the entries of a request."""
-    return who.rows_per_launch or min(ROWS["cuda" if device.startswith("cuda") else "cpu"], ENTRIES // width)
+def rows_of(who: Description, problem: Problem, requests: int, device: str) -> int:
+    """Requests a launch: as many as the sampler takes, or as suit the device, the entries of a request and the stream.
+
+    A stream wants some epochs, and whole periods a launch.
+    """
+    if who.rows_per_launch:
+        return who.rows_per_launch
+    most = min(ROWS["cuda" if device.startswith("cuda") else "cpu"], ENTRIES // (problem.vocab * (problem.depth + 1)))
+    rows, period = min(most, max(LEAST_ROWS, requests // (EPOCHS * ROUNDS))), period_of(problem)
+    return max(rows - rows % period, min(2 * period, most))
 
 
-def batch_of(problem: Problem, who: Description, seed: Seed, first: int, last: int, device: str) -> Batch:
-    """Requests [first, last) of a problem."""
+def period_of(problem: Problem) -> int:
+    """After how many requests the contexts in which they start come again."""
+    return len(problem.target.patterns) * problem.target.starts if problem.target.starts > 1 else 1
+
+
+def batch_of(
+    problem: Problem, who: Description, seed: Seed, first: int, last: int, device: str, stream: Stream | None = None
+) -> Batch:
+    """Requests [first, last) of a problem, as a part of its stream if there is one."""
     target, requests = problem.target, np.arange(first, last)
     given = drafts.given(target, problem.depth, seed, requests, Kind(who.kind) in (Kind.PIPELINE, Kind.PROPOSAL))
-    sampled = target.tables.temperature[start_of(target, requests)] > 0
+    starts = start_of(target, requests)
+    sampled = target.tables.temperature[starts] > 0
     for shared in (requests, given, sampled):
         shared.flags.writeable = False
     return Batch(
@@ -72,4 +91,5 @@ def batch_of(problem: Problem, who: Description, seed: Seed, first: int, last: i
         given=given,
         rows_per_launch=len(requests),
         device=device,
+        turn=None if stream is None else stream.turn(first, starts),
     )
