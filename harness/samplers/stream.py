@@ -1,9 +1,9 @@
 """A stream: the requests of one problem as rounds of identities, which take slots and leave them to others.
 
 Batches of one size are dealt to epochs of ROUNDS rounds. In an epoch the same identities come back: each keeps its
-class (the context in which it starts, with its temperature and settings), its seed and its slot, and stands in another
-row than the round before. The next epoch's identities are new and take the same slots. A batch of another size begins
-an epoch of its own. So (identity, round) never occurs twice.
+class (the context in which it starts, with its temperature and settings), its seed and its slot, and rows change hands
+from round to round; where a batch's size is no multiple of the number of classes, a row changes its class too. The next
+epoch's identities are new and take the same slots. A smaller batch begins an epoch of its own.
 """
 
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from pp3.harness.seeds import Seed, integers
 
 ROUNDS = 4  # of an epoch
 LEAST_SLOTS = 16
+LEAST_PERIODS = 8  # rows a batch, in periods, so that the spare slots hold who sits out
 Integers = npt.NDArray[np.int64]
 
 
@@ -40,29 +41,39 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Requests from number `first` on, `rows` a batch; those of numbers r and r + period are of one class."""
+    """Requests from number `first` on, `rows` a batch; the class of request r is r // patterns % starts."""
 
     seed: Seed
     name: str  # of the problem
     first: int
     rows: int
-    period: int = 1
+    patterns: int = 1
+    starts: int = 1
+
+    @property
+    def period(self) -> int:
+        """Requests after which the classes come again."""
+        return self.patterns * self.starts if self.starts > 1 else 1
 
     @property
     def rounds(self) -> int:
-        """Rounds of an epoch: 1 if rows of one class do not come back, or are too few to change places."""
-        return ROUNDS if self.rows % self.period == 0 and self.rows >= 2 * self.period else 1
+        """Rounds of an epoch: one if batches are too small, or cut a class, so that nobody could come back to all."""
+        whole = self.starts == 1 or self.rows % self.patterns == 0
+        return ROUNDS if whole and self.rows >= max(2, LEAST_PERIODS * self.period) else 1
 
-    def turn(self, low: int, classes: Integers) -> Turn:
-        """Who is in the batch whose first request has number `low`, from the class of each row [n]."""
-        n, number = len(classes), (low - self.first) // self.rows
+    @property
+    def pool(self) -> int:
+        """Identities of an epoch, as many of each class: those that find no row of theirs sit a round out."""
+        return -(-self.rows // self.period) * self.period if self.rounds > 1 else self.rows
+
+    def turn(self, low: int, n: int) -> Turn:
+        """Who is in the batch of the n requests from number `low` on."""
+        number = (low - self.first) // self.rows
         epoch, last = divmod(number, self.rounds) if n == self.rows else (-(-number // self.rounds), 0)
         beginning = low - last * n
-        who = np.arange(n)
-        for earlier in range(1, last + 1):
-            who = who[changed(classes, self._random(f"rows/{beginning + earlier * n}"))]
-        slots = self._random("slots").permutation(slots_for(self.rows))[: self.rows]
-        slots = slots[self._random(f"slots/{beginning}").permutation(self.rows)[:n]]
+        who = self._who(beginning, last, n)
+        slots = self._random("slots").permutation(slots_for(self.rows))[: self.pool]
+        slots = slots[self._random(f"slots/{beginning}").permutation(self.pool)]
         return Turn(
             round_number=last,
             identities=beginning + who,
@@ -70,6 +81,26 @@ class Stream:
             generation=np.full(n, epoch),
             num_slots=slots_for(self.rows),
         )
+
+    def _who(self, beginning: int, last: int, n: int) -> Integers:
+        """Which of its epoch's identities each row [n] of round `last` is; no row is who it was the round before."""
+        who = np.arange(n)
+        if self.rows % self.period == 0:  # a row's class stays
+            classes = self._classes(beginning, n)
+            for low in range(beginning + n, beginning + last * n + 1, n):
+                who = who[cycle(classes, self._random(f"rows/{low}"))]
+        elif last:
+            low = beginning + last * n
+            pool = self._random(f"rows/{low}").permutation(self.pool)
+            pool = pool[np.argsort(self._classes(beginning, self.pool)[pool], kind="stable")].reshape(self.starts, -1)
+            classes = self._classes(low, n)
+            order = np.argsort(classes, kind="stable")
+            counts = np.bincount(classes, minlength=self.starts)
+            who[order] = pool[classes[order], np.arange(n) - (np.cumsum(counts) - counts)[classes[order]]]
+        return who
+
+    def _classes(self, low: int, n: int) -> Integers:
+        return np.arange(low, low + n) // self.patterns % self.starts
 
     def _random(self, label: str) -> np.random.Generator:
         return random(self.seed, f"{self.name}/{self.first}/{label}")
@@ -92,8 +123,8 @@ def slots_for(rows: int) -> int:
     return max(LEAST_SLOTS, rows + rows // 8)
 
 
-def changed(classes: Integers, random: np.random.Generator) -> Integers:
-    """The row that each row's next one comes from, [n]: one random cycle through the rows of each class."""
+def cycle(classes: Integers, random: np.random.Generator) -> Integers:
+    """The row that each row [n] takes over: one random cycle through the rows of each class."""
     order = random.permutation(len(classes))
     order = order[np.argsort(classes[order], kind="stable")]
     begins = np.flatnonzero(np.diff(classes[order], prepend=-1))

@@ -100,7 +100,7 @@ class Pipeline:
         )
 
     def run(self, batch: Batch) -> Emission:
-        """One launch a draft position, one for verification; of a request with fewer drafts the first ones are judged."""
+        """One launch a draft position, one for verification, which cuts the drafts that a request does not have."""
         slots = Slots.of(batch)
         shape = (batch.num_slots, batch.depth, batch.vocab)
         kept = torch.full(shape, float("nan"), device=slots.seed.device)

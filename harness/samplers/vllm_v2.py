@@ -1,7 +1,8 @@
 """vLLM's model runner V2: `rejection_sample`, one launch a batch, over state kept by slot as the runner keeps it.
 
 Row i of a request judges draft i at position pos + i, the position of the token that went in. Slots that no row has
-hold NaN, and so do drafts that a request does not have: what is read from elsewhere cannot pass. Randomness follows from (seed, position).
+hold NaN, and so do drafts that a request does not have: what is read from elsewhere cannot pass. Randomness follows
+from (seed, position).
 """
 
 from dataclasses import dataclass

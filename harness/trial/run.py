@@ -34,7 +34,8 @@ def run_problem(
     started, measured = time.perf_counter(), Measured()
     first, end = trial.span_of(problem)
     rows, kind = rows_of(trial.who, problem, end - first, device), Kind(trial.who.kind)
-    stream = Stream(seed=seed, name=problem.name, first=first, rows=rows, period=period_of(problem))
+    patterns, starts = len(problem.target.patterns), problem.target.starts
+    stream = Stream(seed=seed, name=problem.name, first=first, rows=rows, patterns=patterns, starts=starts)
     tally = Tally(problem.target, problem.depth, problem.cells)
     try:
         guard.reset(sampler)
@@ -58,18 +59,15 @@ def run_problem(
 def rows_of(who: Description, problem: Problem, requests: int, device: str) -> int:
     """Requests a launch: as many as the sampler takes, or as suit the device, the entries of a request and the stream.
 
-    A stream wants some epochs, and whole periods a launch.
+    A stream wants some epochs, and launches that move a row on by one start.
     """
     if who.rows_per_launch:
         return who.rows_per_launch
     most = min(ROWS["cuda" if device.startswith("cuda") else "cpu"], ENTRIES // (problem.vocab * (problem.depth + 1)))
-    rows, period = min(most, max(LEAST_ROWS, requests // (EPOCHS * ROUNDS))), period_of(problem)
-    return max(rows - rows % period, min(2 * period, most))
-
-
-def period_of(problem: Problem) -> int:
-    """After how many requests the contexts in which they start come again."""
-    return len(problem.target.patterns) * problem.target.starts if problem.target.starts > 1 else 1
+    rows = min(most, max(LEAST_ROWS, requests // (EPOCHS * ROUNDS)))
+    patterns, starts = len(problem.target.patterns), problem.target.starts
+    period = patterns * starts
+    return rows - rows % period - period + patterns if starts > 1 and rows >= 2 * period else rows
 
 
 def batch_of(
@@ -78,8 +76,7 @@ def batch_of(
     """Requests [first, last) of a problem, as a part of its stream if there is one."""
     target, requests = problem.target, np.arange(first, last)
     given = drafts.given(target, problem.depth, seed, requests, Kind(who.kind) in (Kind.PIPELINE, Kind.PROPOSAL))
-    starts = start_of(target, requests)
-    sampled = target.tables.temperature[starts] > 0
+    sampled = target.tables.temperature[start_of(target, requests)] > 0
     for shared in (requests, given, sampled):
         shared.flags.writeable = False
     return Batch(
@@ -91,5 +88,5 @@ def batch_of(
         given=given,
         rows_per_launch=len(requests),
         device=device,
-        turn=None if stream is None else stream.turn(first, starts),
+        turn=None if stream is None else stream.turn(first, last - first),
     )
