@@ -9,7 +9,7 @@ its law allows; a count vector has one entry an atom and a last one for every ou
     residual     the replaced ones alone
     accept       the draft and whether it was kept: what decides is the bit, given the draft
     full-target  tokens emitted for an invalidated draft
-    bonus        tokens emitted when all drafts are kept
+    bonus        tokens emitted when all drafts of a request are kept, or when it has none in a batch of some depth
     length       number of drafts kept
     joint        number and values of all tokens of a round, as one outcome (of small targets, by request)
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from pp3.harness.joint import joint_law
 from pp3.harness.oracle import Law
-from pp3.targets import invalidated
+from pp3.targets import drafts_of, invalidated
 
 
 class Event(StrEnum):
@@ -91,7 +91,9 @@ def enumerate_cells(law: Law, depth: int, events: Collection[Event] = CAMPAIGN) 
     cells: list[Cell] = []
     if Event.PROPOSAL in events:
         for (j, context), rate in law.drafted(depth).items():
-            cells.append(_tokens(law, Event.PROPOSAL, depth, j, context, law.tickets, rate))
+            having = Fraction(sum(drafts_of(pattern, depth) > j for pattern in target.patterns), len(target.patterns))
+            if having:
+                cells.append(_tokens(law, Event.PROPOSAL, depth, j, context, law.tickets, rate * having))
     share = Fraction(1, len(target.patterns))
     if Event.TOKEN in events:
         cells += _emitted(law, depth, share)
@@ -109,9 +111,9 @@ def _emitted(law: Law, depth: int, share: Fraction) -> list[Cell]:
     target = law.target
     reached: dict[tuple[Event, int, int], Fraction] = {}
     for pattern in target.patterns:
-        void = (*invalidated(pattern, depth), False)
+        void, last = (*invalidated(pattern, depth), False), drafts_of(pattern, depth)
         for (j, context), rate in law.reached(depth, pattern).items():
-            event = Event.FULL_TARGET if void[j] else Event.BONUS if j == depth > 0 else Event.TOKEN
+            event = Event.FULL_TARGET if void[j] else Event.BONUS if depth and j == last else Event.TOKEN
             reached[event, j, context] = reached.get((event, j, context), Fraction(0)) + rate * share
     cells = []
     for (event, j, context), rate in sorted(reached.items()):

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.oracle import Law
-from pp3.targets import invalidated
+from pp3.targets import drafts_of, invalidated
 
 Weights = npt.NDArray[np.int64]
 BUCKETS = 8
@@ -170,9 +170,9 @@ def _recoveries(law: Law, depth: int) -> list[Cell]:
     target, found = law.target, []
     live: dict[tuple[int, int], Fraction] = {}
     for pattern in target.patterns:
-        void = invalidated(pattern, depth)
+        void, last = invalidated(pattern, depth), drafts_of(pattern, depth)
         for (j, context), rate in law.reached(depth, pattern).items():
-            if j < depth and not void[j]:
+            if j < last and not void[j]:
                 live[j, context] = live.get((j, context), Fraction(0)) + rate / len(target.patterns)
     for (j, context), rate in sorted(live.items()):
         row, where = law.row(j, context), f"position-{j}/context-{context}"

@@ -8,7 +8,7 @@ min(r P(y), Q(y)), the round ends with y with mass (r P(y) - Q(y))+, and r becom
 from fractions import Fraction
 
 from pp3.harness.oracle import Law
-from pp3.targets import invalidated
+from pp3.targets import drafts_of, invalidated
 
 LARGEST = 1 << 20  # outcomes of one round
 
@@ -34,7 +34,7 @@ def joint_law(law: Law, depth: int, pattern: str) -> dict[int, Fraction]:
     vocab = len(target.context_of)
     if size(vocab, depth) > LARGEST:
         raise ValueError(f"{target.name}: {size(vocab, depth):,} joint outcomes; want at most {LARGEST:,}")
-    void = (*invalidated(pattern, depth), False)
+    void, drafts = (*invalidated(pattern, depth), False), drafts_of(pattern, depth)
     found: dict[int, Fraction] = {}
     one = Fraction(1, target.starts)
 
@@ -42,7 +42,7 @@ def joint_law(law: Law, depth: int, pattern: str) -> dict[int, Fraction]:
         row = law.row(j, context)
         target_row, draft_row = target.weights[row].tolist(), law.tickets[row].tolist()
         ends: list[int] | list[Fraction]
-        if j == depth or void[j]:
+        if j == drafts or void[j]:
             ends = (target.void_weights()[row] if void[j] else target.weights[row]).tolist()
             keeps = [Fraction(0)] * vocab
         elif target.block:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pp3.targets import invalidated
+from pp3.targets import drafts_of, invalidated
 
 Weights = npt.NDArray[np.int64]
 Reach = dict[tuple[int, int], Fraction]
@@ -45,7 +45,7 @@ class Judged(Protocol):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Which drafts are invalidated, dealt to requests in turn."""
+        """Which drafts are invalidated or absent, dealt to requests in turn."""
 
     @property
     def starts(self) -> int:
@@ -108,8 +108,12 @@ class Law:
         return self._chain(self.tickets, depth, (False,) * depth)
 
     def reached(self, depth: int, pattern: str) -> Reach:
-        """Probability that a token is emitted at `position` in `context`, positions 0 to depth."""
-        return self._chain(self.kept, depth + 1, (*invalidated(pattern, depth), False))
+        """Probability that a token is emitted at `position` in `context`, from 0 to the number of the pattern's drafts.
+
+        The last position is the bonus, of a request without drafts the first.
+        """
+        drafts = drafts_of(pattern, depth)
+        return self._chain(self.kept, drafts + 1, (*invalidated(pattern, depth)[:drafts], False))
 
     def lengths(self, depth: int, pattern: str) -> list[Fraction]:
         """Probability of each number of accepted drafts, 0 to depth."""

@@ -1,7 +1,8 @@
 """Count the events of a batch on the device it ran on; only integers leave it.
 
 A tally is one int64 vector: every cell's histogram over the vocabulary (lengths over 0..depth), then four counts of
-events no law allows. Tallies of parts add up to the tally of the whole.
+events no law allows. Tallies of parts add up to the tally of the whole. Of a ragged batch the last token of a request
+that keeps all its drafts is its bonus, at its own position; that of a request without drafts too, at position 0.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ from pp3.harness.dependence import BUCKETS
 from pp3.harness.joint import size
 from pp3.harness.neighbours import NONE, Neighbours
 from pp3.harness.oracle import Judged
-from pp3.harness.samplers.contract import INVALIDATED, Batch, Emission
+from pp3.harness.samplers.contract import ABSENT, INVALIDATED, Batch, Emission
 from pp3.kernels.reference import OK
 
 BREACHES = ("failed", "illegal-token", "illegal-length", "draft-not-echoed", "unreachable")
@@ -62,7 +63,8 @@ class Tally:
         depth, vocab = self.depth, self.vocab
         tokens, proposed, drafts = emission.tokens, emission.proposed, emission.drafts
         good = emission.status == OK
-        legal_length = (emission.num_sampled >= 1) & (emission.num_sampled <= depth + 1)
+        num_drafts = put((batch.given != ABSENT).sum(axis=1))
+        legal_length = (emission.num_sampled >= 1) & (emission.num_sampled <= num_drafts + 1)
         counted = good & legal_length
         kept = xp.where(counted, emission.num_sampled - 1, -1)
         index, context_of = put(self.index), put(self.target.context_of)
@@ -83,25 +85,27 @@ class Tally:
             if j < depth:
                 echo = echo + ((kept > j) & (token != drafts[:, j])).sum()
                 judged = (drafts[:, j] >= INVALIDATED) & (drafts[:, j] < vocab)
-                illegal = illegal + (good & ~judged).sum()
+                illegal = illegal + (good & (j < num_drafts) & ~judged).sum()
             token = xp.where(inside, token, 0)
             if self.target.lump is not None and j == 0:
                 token = put(self.target.lump)[start, token]
             if Event.TOKEN in self.events:
                 live = ~void[:, j] if j < depth else xp.ones_like(counted)
-                event = Event.BONUS if j == depth > 0 else Event.TOKEN
-                self._count(xp, counts & live, index[kinds[event], j][context], token)
+                last = (num_drafts == j) & (depth > 0)
+                cell = xp.where(last, index[kinds[Event.BONUS], j][context], index[kinds[Event.TOKEN], j][context])
+                self._count(xp, counts & live, cell, token)
                 self._count(xp, counts & ~live, index[kinds[Event.FULL_TARGET], j][context], token)
                 if j < depth and Event.ACCEPT in self.events:
                     draft = xp.where((drafts[:, j] > 0) & (drafts[:, j] < vocab), drafts[:, j], 0)
-                    self._judged(xp, put, index[:, j], context, counts & live, kept - j, draft, token, j)
+                    self._judged(xp, put, index[:, j], context, counts & live & ~last, kept - j, draft, token, j)
             if Event.PROPOSAL in self.events and j < depth:
                 context = self._context(xp, context_of, proposed, j, start)
                 inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
-                illegal = illegal + (good & ~inside).sum()
-                self._count(xp, good & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
+                drafted = good & (j < num_drafts)
+                illegal = illegal + (drafted & ~inside).sum()
+                self._count(xp, drafted & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
                 if Event.TOKEN not in self.events:
-                    token, counts, live = xp.where(inside, proposed[:, j], 0), good & inside, good
+                    token, counts, live = xp.where(inside, proposed[:, j], 0), drafted & inside, drafted
             if before is None:
                 first = xp.where(counts, token, NONE)
             elif Event.TOKEN in self.events or (Event.PROPOSAL in self.events and j < depth):

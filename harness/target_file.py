@@ -11,7 +11,7 @@ import numpy as np
 from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.targets import Target
-from pp3.targets.target import PATTERNS, POSITIONS
+from pp3.targets.target import POSITIONS, VOIDS
 
 
 class RowSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,10 +78,10 @@ def build_target(spec: TargetSpec, where: str) -> Target:
             f"{where}: target {spec.name!r}: {len(spec.rows)} rows; give 1, {POSITIONS} (one a position), or contexts"
         )
     by_position = np.zeros((POSITIONS, 1), np.int64) if len(spec.rows) == 1 else np.arange(POSITIONS)[:, None]
-    unknown = sorted(set(spec.patterns) - set(PATTERNS))
+    unknown = sorted(set(spec.patterns) - set(VOIDS))
     if unknown:
         raise CampaignError(
-            f"{where}: target {spec.name!r}: pattern {echo(unknown)} is unknown; choose from {', '.join(PATTERNS)}"
+            f"{where}: target {spec.name!r}: pattern {echo(unknown)} is unknown; choose from {', '.join(VOIDS)}"
         )
     try:
         return Target(

@@ -87,6 +87,7 @@ WHY = {
     "whole": "four tokens, two drafts: the joint law of whole rounds, which position by position nobody sees",
     "greedy": "temperature 0: every token is the argmax, whatever was drafted",
     "mixed-greedy": "requests of temperature 0 and above in one batch, with tokens of their own",
+    "ragged": "requests with 4, 3, 1 and no drafts in one batch: each ends with the bonus of its own last position",
 }
 NAMES = tuple(WHY)
 CONTEXTS = 3
@@ -97,6 +98,7 @@ TEMPERATURES = {
     "greedy": (0.0,),
     "mixed-greedy": (0.0, 0.7),
 }
+DEALT = {"void": ("first", "middle", "last", "every"), "ragged": ("none", "short-3", "short-1", "short-0")}
 SIZES = {"whole": (4, 2), "context": (12, 4), "mixed": (24, 4), "mixed-greedy": (24, 4)}  # vocabulary and depth
 
 
@@ -120,7 +122,7 @@ def build(name: str) -> Pair:
     elif name == "equal":
         draft = target.copy()
     else:
-        strength = 5 if name in ("whole", "void") else 3
+        strength = 18 if starts > 1 else 5 if name in ("whole", "void", "ragged") else 3
         tilt = np.stack([_integers(f"{name}/{row}/tilt", vocab, 8, 8 + strength) for row in range(count)])
         if starts > 1:  # rows of start s hold the tokens s, s + starts, ...: contexts never mix
             tilt *= np.arange(vocab) % starts == np.arange(count)[:, None] % starts
@@ -147,7 +149,7 @@ def _pair(name: str, why: str, target: Weights, draft: Weights) -> Pair:
         draft_weights=draft,
         row_of=np.tile(np.arange(rows), (5, 1)) if name == "context" else np.arange(rows).reshape(-1, starts),
         context_of=np.arange(vocab) % contexts,
-        patterns=("first", "middle", "last", "every") if name == "void" else ("none",),
+        patterns=DEALT.get(name, ("none",)),
         temperatures=temperatures,
         joint=name in ("whole", "shared-noise"),
     )

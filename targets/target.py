@@ -14,7 +14,9 @@ from pp3.kernels.reference import allocate
 
 ONE = 1 << 24
 POSITIONS = 6  # five drafts and the bonus
-PATTERNS = ("none", "first", "middle", "last", "every")
+VOIDS = ("none", "first", "middle", "last", "every")  # all drafts are there; which are invalidated
+SHORT = tuple(f"short-{count}" for count in range(POSITIONS - 1))  # so many drafts, none invalidated
+PATTERNS = (*VOIDS, *SHORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,7 +29,7 @@ class Target:
     draft_logits: npt.NDArray[np.float32]  # [rows, vocab], exact in BF16
     row_of: npt.NDArray[np.int64]  # [positions, contexts]
     context_of: npt.NDArray[np.int64]  # [vocab]
-    patterns: tuple[str, ...] = ("none",)  # which drafts are invalidated, dealt to requests in turn
+    patterns: tuple[str, ...] = ("none",)  # which drafts are invalidated or absent, dealt to requests in turn
 
     def __post_init__(self) -> None:
         rows, vocab = self.weights.shape
@@ -103,7 +105,14 @@ class Target:
         return digest.hexdigest()
 
 
+def drafts_of(pattern: str, depth: int) -> int:
+    """How many of `depth` drafts a request of this pattern brings."""
+    return min(int(pattern.removeprefix("short-")), depth) if pattern in SHORT else depth
+
+
 def invalidated(pattern: str, depth: int) -> tuple[bool, ...]:
     """Which of `depth` drafts a pattern turns into -1."""
+    if pattern in SHORT:
+        return (False,) * depth
     where = {"none": set[int](), "first": {0}, "middle": {depth // 2}, "last": {depth - 1}, "every": set(range(depth))}
     return tuple(j in where[pattern] for j in range(depth))

@@ -16,7 +16,7 @@ import torch
 from pp3 import qualify
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.image import cache, pins
-from pp3.harness.samplers import registry, vllm_check, vllm_v2
+from pp3.harness.samplers import registry, vllm_check, vllm_classic, vllm_v2
 from pp3.harness.samplers.contract import WANTED, Batch, Description, Kind, Randomness, Rule, Void
 from pp3.harness.samplers.vllm_entries import VLLM
 from pp3.harness.samplers.vllm_gumbel import Pipeline
@@ -205,6 +205,54 @@ def test_drafts_are_drawn_at_the_verifiers_positions(salted: bool) -> None:
         assert sampler.calls[j]["logits"].equal(batch.draft_logits_after(j, emission.proposed[:, j - 1]))
 
 
+def test_a_request_is_given_rows_for_its_own_drafts() -> None:
+    """And one more; a draft that it does not have is NaN in its slot, and its rows reach nobody."""
+    batch = batch_for(replace(describing(Kind.VERIFIER), ragged=True), "ragged", 7)
+    recorder = Recorder(vllm_v2.GIVEN, rounds_of_one)
+    adapter = object.__new__(vllm_v2.Verifier)
+    adapter.mode, adapter.verifier = vllm_v2.Mode.STANDARD, recorder  # type: ignore[assignment]  # a stand-in
+    adapter.run(batch)
+    [said] = recorder.calls
+    counts = batch.num_drafts.tolist()
+    assert counts == [4, 3, 1, 0, 4, 3, 1]
+    assert said["cu_num_logits"].tolist() == [0, 5, 9, 11, 12, 17, 21, 23]
+    assert said["expanded_local_pos"].tolist() == [i for count in counts for i in range(count + 1)]
+    assert said["pos"].tolist() == [int(batch.pos[0]) + i for count in counts for i in range(count + 1)]
+    slots = batch.slots.tolist()
+    expanded = [slot for slot, count in zip(slots, counts, strict=True) for _ in range(count + 1)]
+    assert said["expanded_idx_mapping"].tolist() == expanded
+    begin = 0
+    for row, count in enumerate(counts):
+        end = begin + count + 1
+        assert said["draft_sampled"][begin + 1 : end].equal(batch.draft_ids[row, :count])
+        assert said["target_logits"][begin:end].equal(batch.target_logits[row, : count + 1])
+        state = said["draft_logits"][slots[row]]
+        assert state[:count].equal(batch.draft_logits[row, :count])
+        assert state[count:].isnan().all()
+        begin = end
+
+
+def test_the_classic_verifier_is_given_each_request_its_own_drafts() -> None:
+    batch = batch_for(replace(describing(Kind.VERIFIER), draft_carrier="probs", ragged=True), "ragged", 7)
+    recorder = Recorder(vllm_classic.GIVEN, lambda **rest: torch.zeros(7, 5, dtype=torch.int32))
+    adapter = object.__new__(vllm_classic.Classic)
+    adapter.mode, adapter.verifier = vllm_classic.Mode.PROBS, recorder  # type: ignore[assignment]  # a stand-in
+    adapter.run(batch)
+    [said] = recorder.calls
+    counts = [4, 3, 1, 0, 4, 3, 1]
+    assert said["num_draft_tokens"] == counts
+    assert said["cu_num_draft_tokens"].tolist() == [4, 7, 8, 8, 12, 15, 16]
+    assert said["cu_num_draft_tokens"].dtype is torch.int32
+    cut = [slice(None, count) for count in counts]
+    for name, rows in (
+        ("draft_token_ids", batch.draft_ids),
+        ("draft_probs", batch.draft_probs),
+        ("target_logits", batch.target_logits),
+    ):
+        assert said[name].equal(torch.cat([rows[i, one] for i, one in enumerate(cut)])), name
+    assert said["bonus_token_ids"].shape == (7, 1)
+
+
 # A few requests of each
 
 
@@ -216,7 +264,8 @@ def test_a_few_requests_emit_nothing_impossible(name: str) -> None:
     assert who.version == registry.find(name).image
     assert dict(who.files).items() <= pins.PINS[who.version].files.items()
     targets = {Kind.PLAIN: ["rows-of-12"]}.get(Kind(who.kind), ["shared-noise" if who.rule == Rule.BLOCK else "far"])
-    for target in [*targets, *(["greedy"] if who.kind != Kind.PLAIN else [])]:
+    both = who.kind != Kind.PLAIN and who.rule != Rule.BLOCK
+    for target in [*targets, *(["greedy"] if who.kind != Kind.PLAIN else []), *(["ragged"] if both else [])]:
         problem = problem_of(who, target)
         batch = batch_of(problem, who, SEED, 0, REQUESTS * problem.share, "cpu")
         tally = Tally(problem.target, problem.depth, problem.cells)
@@ -269,6 +318,18 @@ def test_the_two_verifiers_differ_at_an_invalidated_draft(version: str) -> None:
         emission = sampler.run(batch)
         assert emission.num_sampled.tolist() == [1] * 24
         assert set(emission.tokens[:, 0].tolist()) == tokens, name
+
+
+@pytest.mark.parametrize("version", pins.PINS)
+def test_a_batch_in_which_nobody_has_drafts(version: str) -> None:
+    """Every request emits one token, of its first row."""
+    for name in ("v2", "v2-pipeline", "v2-one-hot", "classic", "classic-one-hot"):
+        sampler = sampler_of(f"vllm-{name}-{version}")
+        who = sampler.describe()
+        batch = batch_for(who, "ragged", 12).take(np.array([3, 7, 11]), 3)
+        found = guard.run(sampler, batch, Kind(who.kind))
+        assert found.num_sampled.tolist() == [1, 1, 1], name
+        assert ((found.tokens[:, 0] >= 0) & (found.tokens[:, 0] < batch.vocab)).all()
 
 
 # What must fail, does

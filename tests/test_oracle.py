@@ -12,7 +12,7 @@ import pytest
 
 from pp3.harness.cells import Event, enumerate_cells
 from pp3.harness.oracle import Law
-from pp3.targets import NAMES, PATTERNS, Target, build, invalidated
+from pp3.targets import NAMES, PATTERNS, Target, build, drafts_of, invalidated
 from pp3.targets.target import ONE, POSITIONS
 
 VOCAB, CONTEXTS = 34, 3
@@ -74,7 +74,7 @@ class Walk:
         p = {token: Fraction(weight, ONE) for token, weight in WEIGHTS[row].items()}
         self.reached[j, context] += mass
         void = j < self.depth and invalidated(self.pattern, self.depth)[j]
-        if j == self.depth or void:
+        if j == drafts_of(self.pattern, self.depth) or void:
             event = Event.FULL_TARGET if void else Event.BONUS
             for token, share in p.items():
                 self.events[event, j, context][token] += mass * share
@@ -171,7 +171,9 @@ def test_cells_are_the_walked_events(depth: int) -> None:
         elif cell.event is Event.PROPOSAL:
             row = int(ROW_OF[cell.position, cell.context])
             assert law == {token: Fraction(tickets, ONE) for token, tickets in tickets_of(row).items()}
-            assert cell.rate == Law(target).drafted(depth)[cell.position, cell.context]
+            having = [pattern for pattern in PATTERNS if drafts_of(pattern, depth) > cell.position]
+            share = Fraction(len(having), len(PATTERNS))
+            assert cell.rate == Law(target).drafted(depth)[cell.position, cell.context] * share
         else:
             key = (cell.event, cell.position, cell.context)
             emitted[key] = {token: share * cell.rate for token, share in law.items()}

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from pp3.kernels.reference import allocate
-from pp3.targets import NAMES, PATTERNS, Target, build, invalidated
-from pp3.targets.target import ONE, POSITIONS
+from pp3.targets import NAMES, PATTERNS, Target, build, drafts_of, invalidated
+from pp3.targets.target import ONE, POSITIONS, VOIDS
 
 TILE = 4096  # of the proposal kernel
 DIGESTS = {
@@ -199,7 +199,17 @@ def test_bad_targets_are_refused(changed: dict[str, Any], message: str) -> None:
 
 def test_good_target_is_taken() -> None:
     assert (small().vocab, small().contexts) == (40, 1)
-    assert PATTERNS == ("none", "first", "middle", "last", "every")
+    assert VOIDS == ("none", "first", "middle", "last", "every")
+    assert (*VOIDS, "short-0", "short-1", "short-2", "short-3", "short-4") == PATTERNS
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4, 5])
+def test_a_short_pattern_has_so_many_drafts_and_voids_none(depth: int) -> None:
+    for pattern in VOIDS:
+        assert drafts_of(pattern, depth) == depth
+    for count, pattern in enumerate(PATTERNS[len(VOIDS) :]):
+        assert drafts_of(pattern, depth) == min(count, depth)
+        assert invalidated(pattern, depth) == (False,) * depth
 
 
 @pytest.mark.parametrize(

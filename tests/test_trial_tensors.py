@@ -52,7 +52,7 @@ def batch(d: Description, name: str, first: int = FIRST, last: int = FIRST + 157
     return batch_of(problem_of(d, name), d, SEED, first, last, "cpu")
 
 
-VERIFIER = who(Kind.VERIFIER)
+VERIFIER = who(Kind.VERIFIER, ragged=True)
 CARRIERS = ("target_probs", "target_logits", "draft_probs", "draft_logits", "scaled_draft_logits")
 
 
@@ -71,7 +71,7 @@ def test_every_carrier_is_the_row_of_its_drafts(name: str) -> None:
                     assert np.array_equal(getattr(b, carrier)[i, j].numpy(), getattr(tables, carrier)[row]), (i, j)
             if j < b.depth:
                 context = pair.context_of[max(int(b.draft_ids[i, j]), 0)]
-    assert np.array_equal(b.draft_ids.numpy(), b.given)
+    assert np.array_equal(b.draft_ids.numpy(), np.maximum(b.given, INVALIDATED))  # absent ones too
 
 
 @pytest.mark.parametrize("name", ["context", "mixed", "whole"])
@@ -121,30 +121,46 @@ def test_what_a_batch_does_not_have_is_said() -> None:
     assert (b.vocab, b.num_slots) == (20, len(b) + len(b) // 8)
 
 
-NAMES = (*CARRIERS, "draft_ids", "temperature", "seeds", "pos", "slots", "coins", "final_coins")
+INTS = {
+    "draft_ids": torch.int32,
+    "num_drafts": torch.int32,
+    "identities": torch.int64,
+    "seeds": torch.int64,
+    "pos": torch.int64,
+    "slots": torch.int64,
+    "generation": torch.int64,
+}
+NAMES = (*CARRIERS, *INTS, "temperature", "coins", "final_coins")
 
 
 def test_the_types_of_the_contract() -> None:
     b = batch(VERIFIER, "near")
     for name in NAMES:
-        ints = {"draft_ids": torch.int32, "seeds": torch.int64, "pos": torch.int64, "slots": torch.int64}
-        tensor = getattr(b, name)
-        assert tensor.dtype is ints.get(name, torch.float32), name
+        tensor = getattr(b.tensors, name)
+        assert tensor.dtype is INTS.get(name, torch.float32), name
         assert tensor.is_contiguous()
-        assert getattr(b, name) is tensor  # made once
+        assert getattr(b.tensors, name) is tensor  # made once
     assert set(b.tensors.given_out()) == set(NAMES)
 
 
 def test_a_sampler_writes_to_copies() -> None:
     """What it does to a tensor reaches neither the numbers of the harness nor the next batch."""
     b, again = batch(VERIFIER, "near"), batch(VERIFIER, "near")
-    before = {name: getattr(again, name).clone() for name in NAMES}
+    before = {name: getattr(again.tensors, name).clone() for name in NAMES}
     for name in NAMES:
-        getattr(b, name).zero_()
+        getattr(b.tensors, name).zero_()
     fresh = batch(VERIFIER, "near")
     for name in NAMES:
-        assert torch.equal(getattr(fresh, name), before[name]), name
-    for array in (b.given, b.requests, b.sampled, b.target.tables.draft_probs, b.target.weights[:0]):
+        assert torch.equal(getattr(fresh.tensors, name), before[name]), name
+    for array in (
+        b.given,
+        b.num_drafts,
+        b.held.slots,
+        b.requests,
+        b.sampled,
+        b.target.tables.draft_probs,
+        b.target.weights[:0],
+    ):
         assert array.size == 0 or not array.flags.writeable
 
 

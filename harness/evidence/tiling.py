@@ -1,6 +1,7 @@
 """What the counts of one target and depth must add up to, whatever the sampler did: each request is counted whole."""
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.errors import VerificationError
@@ -35,7 +36,11 @@ def of(cells: Sequence[Cell], found: Mapping[str, Sequence[int]], depth: int, pa
         for _, j in totals
         if j >= 0
     }
-    sums = [(f"{event.value} at {j}", n, requests) for (event, j), n in totals.items() if event is Event.PROPOSAL]
+    drafted: dict[int, Fraction] = {}
+    for cell in cells:
+        if cell.event is Event.PROPOSAL:
+            drafted[cell.position] = drafted.get(cell.position, Fraction(0)) + cell.rate
+    sums = [(f"drafts at {j}", totals[Event.PROPOSAL, j], int(requests * rate)) for j, rate in drafted.items()]
     if (Event.LENGTH, -1) in totals:
         sums.append(("lengths", totals[Event.LENGTH, -1], requests))
     if (Event.LENGTH, -1) in totals and not outside:
@@ -43,9 +48,18 @@ def of(cells: Sequence[Cell], found: Mapping[str, Sequence[int]], depth: int, pa
         sums += [(f"tokens at position {j}", emitted.get(j, 0), reached[j]) for j in range(depth + 1)]
         for (event, j), count in totals.items():
             if event is Event.RESIDUAL:
-                stopped = lengths[j] - totals.get((Event.FULL_TARGET, j), 0)
+                stopped = lengths[j] - sum(totals.get((kind, j), 0) for kind in (Event.FULL_TARGET, Event.BONUS))
                 sums.append((f"residual tokens at position {j}", count, stopped))
     return sums + _judged(totals) + _between(cells, found, parts)
+
+
+def first_part(cells: Sequence[Cell], first: Mapping[str, Sequence[int]]) -> int:
+    """Requests of the first half: each emits one first token, or drafts one, or is one whole round."""
+    for events in ((Event.TOKEN, Event.FULL_TARGET, Event.BONUS), (Event.PROPOSAL,), (Event.JOINT,)):
+        mine = [cell for cell in cells if cell.event in events and cell.position <= 0]
+        if mine:
+            return sum(sum(first[cell.id]) for cell in mine)
+    return 0
 
 
 def _judged(totals: Mapping[tuple[Event, int], int]) -> list[Sum]:

@@ -150,7 +150,8 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
             raise VerificationError(f"{COUNTS}: {count} of {key} is no breach of a target of the plan")
         partly.add(name)
     for problem in trial.problems:
-        _tile(problem, trial.requests_of(problem), found, problem.name in partly)
+        half = tiling.first_part(problem.cells, first)
+        _tile(problem, trial.requests_of(problem), half, found, problem.name in partly)
     return Measured(
         counts=found,
         first=first,
@@ -203,9 +204,9 @@ def _strays(
             raise VerificationError(f"{COUNTS}: {name} has {counts[-1]} forbidden outcomes, {named[name]} named")
 
 
-def _tile(problem: Problem, requests: int, found: dict[str, list[int]], partly: bool) -> None:
+def _tile(problem: Problem, requests: int, half: int, found: dict[str, list[int]], partly: bool) -> None:
     """Each request has one length, one whole round, one first token and one draft a position; the rest follows."""
-    checks = tiling.of(problem.cells, found, problem.depth, [requests // 2, requests - requests // 2])
+    checks = tiling.of(problem.cells, found, problem.depth, [half, requests - half])
     checks += [
         (cell.id, sum(found[cell.id]), int(requests * cell.rate))
         for cell in problem.cells

@@ -24,6 +24,12 @@ CATALOGUE = (
         needs=("torch",),
     ),
     Entry(
+        name="torch-stateful",
+        target=f"{HOME}.torch_stateful:Stateful",
+        about="drafts and verification in torch over state kept by slot from round to round: a control",
+        needs=("torch",),
+    ),
+    Entry(
         name="torch-filters",
         target=f"{HOME}.torch_filters:Filters",
         about="temperature, top-k, top-p and min-p of logits in torch: a control",

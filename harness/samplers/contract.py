@@ -1,7 +1,8 @@
 """The contract of a sampler under test: one object with `describe()` and `run(batch)`.
 
-A batch is one round of many requests. The harness computes the law from the raw carriers; the sampler must not change
-them. Importing this module loads neither torch nor triton; a batch makes its tensors when they are first asked for.
+A batch is one round of many requests; one after the other they are rounds of one stream (harness/samplers/stream.py).
+The harness computes the law from the raw carriers; the sampler must not change them. Importing this module loads
+neither torch nor triton; a batch makes its tensors when they are first asked for.
 """
 
 import difflib
@@ -14,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from pp3.harness.samplers.stream import Turn, alone
 from pp3.harness.seeds import BASE_POSITION, Seed
 from pp3.kernels.addressing import Purpose
 from pp3.targets import Target
@@ -21,6 +23,7 @@ from pp3.targets import Target
 TENSORS = "pp3.harness.samplers.tensors"  # by name: our own samplers do without, and their receipts do not bind it
 WANTED = -2  # in `given`: draft this position yourself
 INVALIDATED = -1  # in `given`: this draft is void
+ABSENT = -3  # in `given`: this request has no such draft
 
 
 class Kind(StrEnum):
@@ -95,6 +98,7 @@ class Description:
     top_p_ties: str = "value-only"  # at the border of top-p
     top_p_hit: str = "stops"  # what follows a sum that equals top_p: stops or goes-on
     greedy: bool = False  # whether temperature 0 means the argmax
+    ragged: bool = False  # whether it takes requests with fewer drafts than the batch's depth
     rows_per_launch: int = 0  # 0: as many as the harness likes
     min_vocab: int = 2
     max_vocab: int = 1 << 31
@@ -131,9 +135,14 @@ class Batch:
     Tensors are on `device`, by row; T is the temperature, V the vocabulary, K the depth:
 
         temperature, top_p, min_p  [n] fp32 (T = 0: greedy); top_k [n] int32; None where the campaign sets none
-        seeds, pos                 [n] int64; slots [n] int64, all different, below num_slots
+        identities                 [n] int64: which request of the stream a row is; its slot, seed and temperature stay
+        round_number               int: how many rounds the identities had before
+        seeds, pos                 [n] int64: pos goes on by K + 1 a round
+        slots                      [n] int64, all different, below num_slots
+        generation                 [n] int64: how many requests had the row's slot before
         logits, probs              [n, V] fp32: what a plain sampler draws from, before and after temperature
-        draft_ids                  [n, K] int32, -1 where invalidated: what a verifier judges
+        draft_ids                  [n, K] int32, -1 where invalidated or absent: what a verifier judges
+        num_drafts                 [n] int32 (NumPy; tensors.num_drafts on the device): how many drafts a request has
         draft_probs, draft_logits  [n, K, V] fp32, after and before temperature
         target_probs, target_logits  [n, K + 1, V] fp32, both processed: temperature and filters are in them
         coins, final_coins         [n, K], [n] fp32 in [0, 1)
@@ -147,10 +156,11 @@ class Batch:
     seed: Seed
     requests: npt.NDArray[np.int64]  # [n] request numbers: identity and address of every draw
     sampled: npt.NDArray[np.bool_]  # [n] temperature > 0
-    given: npt.NDArray[np.int32]  # [n, depth] WANTED, INVALIDATED or a draft token
+    given: npt.NDArray[np.int32]  # [n, depth] WANTED, INVALIDATED, ABSENT or a draft token
     rows_per_launch: int
     carrier: bool = True  # False: the point-mass path, each draft a point mass
     device: str = "cpu"
+    turn: Turn | None = None  # identities, slots and round; by default every request is new
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -159,6 +169,18 @@ class Batch:
     def rounds(self) -> npt.NDArray[np.uint64]:
         """Round of each request, [n]; with keys and positions, the address of its words."""
         return self.seed.rounds(self.requests)
+
+    @cached_property
+    def num_drafts(self) -> npt.NDArray[np.int32]:
+        """Drafts of each request, [n]: those after them are ABSENT."""
+        count: npt.NDArray[np.int32] = (self.given != ABSENT).sum(axis=1, dtype=np.int32)
+        count.flags.writeable = False
+        return count
+
+    @cached_property
+    def held(self) -> Turn:
+        """Who is in the batch: `turn`, or each request alone in a round of its own."""
+        return self.turn or alone(self.seed, self.target.name, self.requests)
 
     @property
     def positions(self) -> npt.NDArray[np.uint64]:
@@ -170,13 +192,14 @@ class Batch:
         return self.seed.keys(self.requests, purpose)
 
     def take(self, which: npt.NDArray[np.int64], rows_per_launch: int) -> "Batch":
-        """The same requests in another choice, order or launch size."""
+        """The same requests in another choice, order or launch size; each is who it was, where it was."""
         return replace(
             self,
             requests=self.requests[which],
             sampled=self.sampled[which],
             given=self.given[which],
             rows_per_launch=rows_per_launch,
+            turn=None if self.turn is None else self.turn.take(which),
         )
 
     @cached_property

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from pp3.harness.samplers.contract import WANTED, Batch
+from pp3.harness.samplers.contract import ABSENT, INVALIDATED, WANTED, Batch
 from pp3.harness.samplers.words import words
 from pp3.harness.seeds import integers
 from pp3.harness.tally import start_of
 
 BASE_POS = 64  # room below for samplers that look back; far below 2^30, where some put a salt
-LEAST_SLOTS = 16
 
 
 class Tensors:
@@ -37,24 +36,38 @@ class Tensors:
 
     @cached_property
     def seeds(self) -> torch.Tensor:
-        """[n] int64: consecutive, since some samplers tell only 32 bits of a seed apart."""
-        return self._put(self._base("seeds", 31) + self._batch.requests)
+        """[n] int64: those of neighbouring identities are consecutive; some samplers tell only 32 bits apart."""
+        return self._put(self._base("seeds", 31) + self._batch.held.identities)
 
     @cached_property
     def pos(self) -> torch.Tensor:
-        """[n] int64: position of the first draft."""
-        return self._put(np.full(len(self._batch), BASE_POS, np.int64))
+        """[n] int64: position of the first draft; a round takes depth + 1."""
+        return self._put(np.full(len(self._batch), BASE_POS + self.round_number * (self._batch.depth + 1), np.int64))
+
+    @property
+    def round_number(self) -> int:
+        """Rounds that the identities of this batch had before; at 0 they are new."""
+        return self._batch.held.round_number
+
+    @cached_property
+    def identities(self) -> torch.Tensor:
+        """[n] int64: which request of the stream each row is."""
+        return self._put(self._batch.held.identities)
 
     @property
     def num_slots(self) -> int:
-        """Slots of per-request state: some are never used."""
-        return max(LEAST_SLOTS, len(self._batch) + len(self._batch) // 8)
+        """Slots of per-request state, the same for all batches of a problem: some are never used."""
+        return self._batch.held.num_slots
 
     @cached_property
     def slots(self) -> torch.Tensor:
         """[n] int64: the slot of each row, all different, in no order."""
-        rng = np.random.default_rng(self.number("slots"))
-        return self._put(rng.permutation(self.num_slots)[: len(self._batch)].astype(np.int64))
+        return self._put(self._batch.held.slots)
+
+    @cached_property
+    def generation(self) -> torch.Tensor:
+        """[n] int64: how many identities had the row's slot before."""
+        return self._put(self._batch.held.generation)
 
     @cached_property
     def generator(self) -> torch.Generator:
@@ -63,18 +76,23 @@ class Tensors:
 
     @cached_property
     def given(self) -> torch.Tensor:
-        """[n, depth] int32: -2 draft yourself, -1 invalidated, or the draft."""
+        """[n, depth] int32: -2 draft yourself, -1 invalidated, -3 absent, or the draft."""
         return self._put(self._batch.given)
 
     @cached_property
+    def num_drafts(self) -> torch.Tensor:
+        """[n] int32: how many drafts each request has, at most the depth; those after them are absent."""
+        return self._put(self._batch.num_drafts)
+
+    @cached_property
     def draft_ids(self) -> torch.Tensor:
-        """[n, depth] int32: what is to be verified, -1 where invalidated. ValueError where the sampler drafts."""
+        """[n, depth] int32: what is to be verified, -1 where void or absent. ValueError where the sampler drafts."""
         if (self._batch.given == WANTED).any():
             raise ValueError(
                 "these drafts are the sampler's own: draft from draft_logits_after(j, previous), then ask for "
                 "target_logits_after(drafts)"
             )
-        return self._put(self._batch.given)
+        return self._put(np.where(self._batch.given == ABSENT, np.int32(INVALIDATED), self._batch.given))
 
     @cached_property
     def coins(self) -> torch.Tensor:

@@ -47,13 +47,14 @@ class StandardRejection:
             draft_carrier=Carrier.PROBS,
             randomness=Randomness.GENERATOR,
             greedy=True,
+            ragged=True,
         )
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request."""
         n, depth = len(batch), batch.depth
         target, proposal = batch.target_probs, batch.draft_probs
-        void = batch.draft_ids < 0
+        void = batch.draft_ids < 0  # or absent: either ends the round with a draw from the target's row
         ids = batch.draft_ids.clamp(min=0).long()
         p = target[:, :depth].gather(2, ids[..., None])[..., 0]
         q = proposal.gather(2, ids[..., None])[..., 0]

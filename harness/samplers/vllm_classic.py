@@ -60,12 +60,14 @@ class Classic:
             randomness=Randomness.GLOBAL,
             void=Void.RESIDUAL if self.mode is Mode.RESIDUAL else Void.FULL_TARGET,
             greedy=True,
+            ragged=True,
         )
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request; what follows the last token is -1."""
-        n, depth = len(batch), batch.depth
-        target = batch.target_logits
+        target, counts = batch.target_logits, batch.tensors.num_drafts
+        own = torch.arange(batch.depth, device=target.device) < counts[:, None]
+        bonus = target[torch.arange(len(batch), device=target.device), counts.long()]
         sampled = batch.temperature > 0
         how = SimpleNamespace(
             all_greedy=not batch.sampled.any(),
@@ -75,13 +77,13 @@ class Classic:
         )
         with seeded(batch):
             tokens: torch.Tensor = self.verifier(
-                draft_token_ids=batch.draft_ids.flatten(),
-                num_draft_tokens=[depth] * n,
-                max_spec_len=depth,
-                cu_num_draft_tokens=torch.arange(depth, n * depth + 1, depth, dtype=torch.int32, device=target.device),
-                draft_probs=None if self.mode is Mode.ONE_HOT else batch.draft_probs.flatten(0, 1),
-                target_logits=target[:, :depth].flatten(0, 1),
-                bonus_token_ids=torch.where(sampled, drawn(target[:, depth]), target[:, depth].argmax(1))[:, None],
+                draft_token_ids=batch.draft_ids[own],
+                num_draft_tokens=batch.num_drafts.tolist(),
+                max_spec_len=batch.depth,
+                cu_num_draft_tokens=counts.cumsum(dim=0, dtype=torch.int32),
+                draft_probs=None if self.mode is Mode.ONE_HOT else batch.draft_probs[own],
+                target_logits=target[:, :-1][own],
+                bonus_token_ids=torch.where(sampled, drawn(bonus), bonus.argmax(1))[:, None],
                 sampling_metadata=how,
             )
         return Emission(tokens=tokens, num_sampled=(tokens >= 0).sum(dim=1))

@@ -96,10 +96,11 @@ class Pipeline:
             randomness=Randomness.KEYED,
             void=Void.FULL_TARGET,
             greedy=True,
+            ragged=True,
         )
 
     def run(self, batch: Batch) -> Emission:
-        """One launch a draft position, one for verification."""
+        """One launch a draft position, one for verification, which cuts the drafts that a request does not have."""
         slots = Slots.of(batch)
         shape = (batch.num_slots, batch.depth, batch.vocab)
         kept = torch.full(shape, float("nan"), device=slots.seed.device)

@@ -1,7 +1,8 @@
 """vLLM's model runner V2: `rejection_sample`, one launch a batch, over state kept by slot as the runner keeps it.
 
 Row i of a request judges draft i at position pos + i, the position of the token that went in. Slots that no row has
-hold NaN, so that a row read from another slot cannot pass. Randomness follows from (seed, position).
+hold NaN, and so do drafts that a request does not have: what is read from elsewhere cannot pass. Randomness follows
+from (seed, position).
 """
 
 from dataclasses import dataclass
@@ -90,19 +91,23 @@ def verify(
     drafts: torch.Tensor,
     **options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One launch: target_logits [n, K + 1, V], draft_logits by slot [slots, K, V], drafts [n, K]."""
+    """One launch: target_logits [n, K + 1, V], draft_logits by slot [slots, K, V], drafts [n, K].
+
+    A request has a row for each of its own drafts, and one more.
+    """
     n, depth = len(batch), batch.depth
     steps = torch.arange(depth + 1, device=drafts.device)
+    own = steps <= batch.tensors.num_drafts[:, None]
     last = torch.zeros(n, 1, dtype=torch.int32, device=drafts.device)  # the token before the drafts, which nobody reads
     tokens, num_sampled = verifier(
-        target_logits=target_logits.flatten(0, 1),
+        target_logits=target_logits[own],
         draft_logits=draft_logits,
-        draft_sampled=torch.cat([last, drafts.int()], dim=1).flatten(),
-        cu_num_logits=torch.arange(0, n * (depth + 1) + 1, depth + 1, dtype=torch.int32, device=drafts.device),
-        pos=(batch.pos[:, None] + steps).flatten(),
+        draft_sampled=torch.cat([last, drafts.int()], dim=1)[own],
+        cu_num_logits=torch.nn.functional.pad(own.sum(dim=1).cumsum(dim=0), (1, 0)).int(),
+        pos=(batch.pos[:, None] + steps)[own],
         idx_mapping=slots.index,
-        expanded_idx_mapping=slots.index.repeat_interleave(depth + 1),
-        expanded_local_pos=steps.int().repeat(n),
+        expanded_idx_mapping=slots.index[:, None].expand(n, depth + 1)[own],
+        expanded_local_pos=steps.int().expand(n, depth + 1)[own],
         temperature=slots.temperature,
         seed=slots.seed,
         num_speculative_steps=depth,
@@ -131,6 +136,7 @@ class Verifier:
             rule=RULES.get(self.mode, Rule.STANDARD),
             void=Void.FULL_TARGET,
             greedy=True,
+            ragged=True,
         )
 
     def run(self, batch: Batch) -> Emission:
@@ -151,7 +157,8 @@ class Verifier:
         if self.mode is Mode.ONE_HOT:
             return None
         rows = batch.draft_probs if self.mode is Mode.RAW_PROBS else batch.draft_logits
-        return by_slot(batch, rows, float("nan"))
+        absent = torch.arange(batch.depth, device=rows.device) >= batch.tensors.num_drafts[:, None]
+        return by_slot(batch, rows.masked_fill(absent[..., None], float("nan")), float("nan"))
 
     def _options(self, batch: Batch) -> dict[str, Any]:
         if self.mode is Mode.BLOCK:

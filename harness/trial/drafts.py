@@ -4,22 +4,27 @@ import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.oracle import Judged
-from pp3.harness.samplers.contract import INVALIDATED, WANTED
+from pp3.harness.samplers.contract import ABSENT, INVALIDATED, WANTED
 from pp3.harness.samplers.words import words
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import pattern_of, start_of
-from pp3.targets import invalidated
+from pp3.targets import drafts_of, invalidated
 
 
 def given(
     target: Judged, depth: int, seed: Seed, requests: npt.NDArray[np.int64], wanted: bool
 ) -> npt.NDArray[np.int32]:
-    """Drafts [n, depth]: WANTED where the sampler drafts itself, else drawn from the proposal; -1 by the patterns."""
-    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])[pattern_of(target, requests)]
+    """Drafts [n, depth]: WANTED where the sampler drafts itself, else drawn from the proposal.
+
+    INVALIDATED and ABSENT by the patterns.
+    """
+    pattern = pattern_of(target, requests)
+    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])[pattern]
     void = void.reshape(len(requests), depth)
-    if wanted or not depth:
-        return np.where(void, INVALIDATED, WANTED).astype(np.int32)
-    return np.where(void, INVALIDATED, drawn(target, depth, seed, requests)).astype(np.int32)
+    counts = np.array([drafts_of(pattern, depth) for pattern in target.patterns])[pattern]
+    drafts = WANTED if wanted or not depth else drawn(target, depth, seed, requests)
+    given = np.where(void, INVALIDATED, drafts)
+    return np.where(np.arange(depth) < counts[:, None], given, ABSENT).astype(np.int32)
 
 
 def drawn(target: Judged, depth: int, seed: Seed, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
 from pp3.harness.trial import plain
 from pp3.harness.trial.seen import compares, seen
-from pp3.targets import pairs
+from pp3.targets import drafts_of, invalidated, pairs
 
 BETWEEN = frozenset({Event.MATCH, Event.ROUND, Event.PAIR, Event.REPEAT})  # requests
 EMITTED = BETWEEN | {Event.TOKEN, Event.LENGTH, Event.PREFIX, Event.LENGTH_PAIR, Event.BONUS}
@@ -27,11 +27,11 @@ EVENTS: dict[Kind, frozenset[Event]] = {
     Kind.PIPELINE: JUDGED | {Event.PROPOSAL},
     Kind.ENGINE: EMITTED,
 }
-BLOCK = BETWEEN | {
-    Event.JOINT
-}  # all that is known of block verification: whole rounds, and that first tokens are exact
+# All that is known of block verification: whole rounds, and that first tokens are exact.
+BLOCK = BETWEEN | {Event.JOINT}
 # What a profile needs for a PASS: declaring less buys none. Block verification has a known law for whole rounds only.
 WHOLE_ROUNDS = ("shared-noise", "whole")
+RAGGED = "ragged"  # needed of those that declare it
 REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.PLAIN: ("rows-of-12", "rows-of-63", "rows-of-1000"),
     Kind.PROPOSAL: ("near", "far", "context", "mixed", "peaked"),
@@ -88,7 +88,9 @@ def required(who: Description) -> tuple[str, ...]:
     """Names of the problems without which a sampler's verdict is INCONCLUSIVE at best."""
     if who.rule == Rule.BLOCK:
         return WHOLE_ROUNDS
-    return REQUIRED[Kind(who.kind)]
+    kind = Kind(who.kind)
+    more = (RAGGED,) if who.ragged and kind in (Kind.VERIFIER, Kind.PIPELINE) else ()
+    return (*REQUIRED[kind], *more)
 
 
 def rounds(who: Description) -> bool:
@@ -123,10 +125,16 @@ def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
         return f"vocabulary {pair.vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
     if not min(pair.temperatures) and not who.greedy:
         return "temperature 0; the sampler declares no greedy path"
-    if pair.patterns != ("none",) and kind in (Kind.PROPOSAL, Kind.ENGINE):
+    void = any(any(invalidated(pattern, pair.depth)) for pattern in pair.patterns)
+    short = any(drafts_of(pattern, pair.depth) < pair.depth for pattern in pair.patterns)
+    if void and kind in (Kind.PROPOSAL, Kind.ENGINE):
         return f"invalidated drafts, which this kind ({kind.value}) never meets"
-    if pair.patterns != ("none",) and who.void == Void.UNSUPPORTED:
+    if void and who.void == Void.UNSUPPORTED:
         return "invalidated drafts; the sampler declares that it takes none"
+    if short and kind in (Kind.PROPOSAL, Kind.ENGINE):
+        return f"requests with fewer drafts than others, which this kind ({kind.value}) never meets"
+    if short and not who.ragged:
+        return "requests with fewer drafts than others; the sampler does not declare ragged"
     if who.rule == Rule.BLOCK and not pair.joint and pair.sampled:
         return "block verification has a known law for whole rounds only: smaller targets"
     if who.draft_carrier == Carrier.TICKETS:

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from pp3.harness.run import halves
 from pp3.harness.samplers.contract import Batch, Description, Kind, Sampler
+from pp3.harness.samplers.stream import ROUNDS, Stream
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import Tally, start_of
 from pp3.harness.trial import drafts, guard
@@ -14,9 +14,9 @@ from pp3.harness.trial.plan import Progress, Trial
 from pp3.harness.trial.problems import Problem
 
 ROWS = {"cuda": 1 << 17, "cpu": 1 << 13}
-LAUNCHES = 8  # of a problem, at least, so that one can be compared with the next
-LEAST_ROWS = 256
 ENTRIES = 1 << 24  # of one tensor: a sort holds some, and samplers share a GPU
+EPOCHS = 2  # that a problem is cut into, so that slots change hands
+LEAST_ROWS = 64  # unless the sampler declares its own
 
 
 def run(trial: Trial, sampler: Sampler, seed: Seed, device: str, progress: Progress) -> Measured:
@@ -33,18 +33,19 @@ def run_problem(
     """Run one problem; it ends where the sampler breaks the contract, and the next may begin."""
     started, measured = time.perf_counter(), Measured()
     first, end = trial.span_of(problem)
-    rows, kind = rows_of(trial.who, device, problem.vocab * (problem.depth + 1), end - first), Kind(trial.who.kind)
+    rows, kind = rows_of(trial.who, problem, end - first, device), Kind(trial.who.kind)
+    patterns, starts = len(problem.target.patterns), problem.target.starts
+    stream = Stream(seed=seed, name=problem.name, first=first, rows=rows, patterns=patterns, starts=starts)
     tally = Tally(problem.target, problem.depth, problem.cells)
     try:
         guard.reset(sampler)
-        for half, last in halves(first, end):
-            for low in range(half, last, rows):
-                batch = batch_of(problem, trial.who, seed, low, min(low + rows, last), device)
-                emission = guard.run(sampler, batch, kind)
-                guard.count(tally, batch, emission)
-                measured.requests += len(batch)
-                progress(trial.who.name, min(low + rows, last), trial.requests)
-            if not measured.first:
+        for low in range(first, end, rows):
+            batch = batch_of(problem, trial.who, seed, low, min(low + rows, end), device, stream)
+            emission = guard.run(sampler, batch, kind)
+            guard.count(tally, batch, emission)
+            measured.requests += len(batch)
+            progress(trial.who.name, min(low + rows, end), trial.requests)
+            if not measured.first and 2 * measured.requests >= end - first:
                 measured.first = {cell.id: found for cell, found in zip(tally.cells, tally.histograms(), strict=True)}
     except guard.BreachError as breach:
         measured.broken[problem.name] = str(breach)
@@ -57,14 +58,24 @@ def run_problem(
     return measured
 
 
-def rows_of(who: Description, device: str, width: int, requests: int) -> int:
-    """Requests a launch: as many as the sampler takes, or as suit the device, a request's entries, and LAUNCHES."""
-    most = min(ROWS["cuda" if device.startswith("cuda") else "cpu"], ENTRIES // width)
-    return who.rows_per_launch or max(1, min(most, max(-(-requests // LAUNCHES), LEAST_ROWS)))
+def rows_of(who: Description, problem: Problem, requests: int, device: str) -> int:
+    """Requests a launch: as many as the sampler takes, or as suit the device, the entries of a request and the stream.
+
+    A stream wants some epochs, and launches that move a row on by one start.
+    """
+    if who.rows_per_launch:
+        return who.rows_per_launch
+    most = min(ROWS["cuda" if device.startswith("cuda") else "cpu"], ENTRIES // (problem.vocab * (problem.depth + 1)))
+    rows = min(most, max(LEAST_ROWS, requests // (EPOCHS * ROUNDS)))
+    patterns, starts = len(problem.target.patterns), problem.target.starts
+    period = patterns * starts
+    return rows - rows % period - period + patterns if starts > 1 and rows >= 2 * period else rows
 
 
-def batch_of(problem: Problem, who: Description, seed: Seed, first: int, last: int, device: str) -> Batch:
-    """Requests [first, last) of a problem."""
+def batch_of(
+    problem: Problem, who: Description, seed: Seed, first: int, last: int, device: str, stream: Stream | None = None
+) -> Batch:
+    """Requests [first, last) of a problem, as a part of its stream if there is one."""
     target, requests = problem.target, np.arange(first, last)
     given = drafts.given(target, problem.depth, seed, requests, Kind(who.kind) is not Kind.VERIFIER)
     sampled = target.tables.temperature[start_of(target, requests)] > 0
@@ -79,4 +90,5 @@ def batch_of(problem: Problem, who: Description, seed: Seed, first: int, last: i
         given=given,
         rows_per_launch=len(requests),
         device=device,
+        turn=None if stream is None else stream.turn(first, last - first),
     )
