@@ -35,7 +35,8 @@ class Entry:
     gpu: bool = False
     version: str = ""  # of the first needed package that the adapter is written for; "" for any
     absent: str = ""  # module:function that says why its file is not here, or ""
-    slow: str = ""  # why a survey leaves it out unless it is named
+    slow: str = ""  # why a survey leaves it out unless it is named,
+    slow_on: tuple[str, ...] = ("cpu", "cuda")  # and on which devices
 
 
 def built_in() -> list[Entry]:

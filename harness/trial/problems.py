@@ -13,7 +13,8 @@ from pp3.harness.cells import Cell, Event, enumerate_cells
 from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
 from pp3.harness.trial import plain
-from pp3.harness.trial.seen import compares, seen
+from pp3.harness.trial.seen import compares, exact, seen
+from pp3.harness.trial.tickets import VOCAB
 from pp3.targets import pairs
 
 EMITTED = frozenset({Event.TOKEN, Event.LENGTH})
@@ -81,8 +82,7 @@ def required(who: Description) -> tuple[str, ...]:
 
 def rounds(who: Description) -> bool:
     """Whether a sampler divides two laws of which one is its own FP32 softmax."""
-    carriers = (who.target_carrier, who.draft_carrier)
-    return not compares(who) and carriers != (Carrier.PROBS, Carrier.PROBS)
+    return not compares(who) and not exact(who)
 
 
 def choose(who: Description, wanted: Collection[str]) -> tuple[list[Problem], dict[str, str]]:
@@ -107,8 +107,12 @@ def _rows(name: str, who: Description, left_out: dict[str, str]) -> Problem | st
 
 
 def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
-    if not who.min_vocab <= pair.vocab <= who.max_vocab:
-        return f"vocabulary {pair.vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
+    tickets = who.draft_carrier == Carrier.TICKETS
+    if tickets and kind is Kind.VERIFIER:
+        return "a batch has no tickets of given drafts: they are those that a proposal makes"
+    vocab = VOCAB if tickets else pair.vocab
+    if not who.min_vocab <= vocab <= who.max_vocab:
+        return f"vocabulary {vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
     if not min(pair.temperatures) and not who.greedy:
         return "temperature 0; the sampler declares no greedy path"
     if pair.patterns != ("none",) and kind is Kind.PROPOSAL:
@@ -117,12 +121,10 @@ def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
         return "invalidated drafts; the sampler declares that it takes none"
     if who.rule == Rule.BLOCK and not pair.joint and pair.sampled:
         return "block verification has a known law for whole rounds only: smaller targets"
-    if who.draft_carrier == Carrier.TICKETS:
-        return "no carrier of tickets here: `pp3 qualify` judges our own sampler on its own targets"
     if (pair.weights == pair.draft_weights).all() and rounds(who):
         return UNEQUAL
     target = seen(pair, who)
     events = EVENTS[kind]
     if kind in (Kind.VERIFIER, Kind.PIPELINE) and pair.joint:
         events = frozenset({Event.JOINT}) if who.rule == Rule.BLOCK else events | {Event.JOINT}
-    return Problem(target=target, depth=pair.depth, events=events, law_sha256=pair.digest())
+    return Problem(target=target, depth=pair.depth, events=events, law_sha256=target.pair.digest())
