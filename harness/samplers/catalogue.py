@@ -6,22 +6,6 @@ from pp3.harness.samplers.vllm_entries import VLLM
 SGLANG = f"{HOME}.sglang_file:missing"
 CATALOGUE = (
     Entry(
-        name="pp3-top32-kernels",
-        target=f"{HOME}.own:Kernels",
-        about="PP3's own sampler in Triton: top-32 tickets, standard rejection in integers",
-        needs=("torch", "triton"),
-        slow="10 milliseconds a request in Triton's interpreter: name it, with --requests",
-        slow_on=("cpu",),
-    ),
-    Entry(
-        name="pp3-top32-reference",
-        target=f"{HOME}.own:Reference",
-        about="the same in NumPy: the reference that the kernels are held to",
-        needs=("numpy",),
-        slow="20 microseconds a request, on a CPU wherever it runs: name it, with --requests",
-        slow_on=("cuda",),
-    ),
-    Entry(
         name="torch-multinomial",
         target=f"{HOME}.torch_controls:Multinomial",
         about="softmax and torch.multinomial: a control",
@@ -50,6 +34,22 @@ CATALOGUE = (
         target=f"{HOME}.torch_filters:of_probs",
         about="the same of probabilities, so that sums that equal top-p are judged: a control",
         needs=("torch",),
+    ),
+    Entry(
+        name="pp3-top32-kernels",
+        target=f"{HOME}.own:Kernels",
+        about="PP3's own sampler in Triton: top-32 tickets, standard rejection in integers",
+        needs=("torch", "triton"),
+        slow="10 milliseconds a request in Triton's interpreter: name it, with --requests",
+        slow_on=("cpu",),
+    ),
+    Entry(
+        name="pp3-top32-reference",
+        target=f"{HOME}.own:Reference",
+        about="the same in NumPy: the reference that the kernels are held to",
+        needs=("numpy",),
+        slow="20 microseconds a request, on a CPU wherever it runs: name it, with --requests",
+        slow_on=("cuda",),
     ),
     Entry(
         name="transformers-speculative",
