@@ -10,8 +10,8 @@ HOUSE = "none; a slip of the pen in this file"
 class TextFault:
     """`old`, which stands once in pp3/kernels/`file`.py, becomes `new`.
 
-    witness: the check that must catch it, at up to a million requests of each law through the trials where that is a
-    check of theirs. seen: the check of few rows that must catch it (triton_text.SEEN_BY).
+    witness: the check that must catch it; one of the trials does so on `targets`, at up to a million requests of each
+    law. seen: the check of few rows that must catch it (triton_text.SEEN_BY).
     """
 
     id: str
@@ -21,15 +21,25 @@ class TextFault:
     old: str
     new: str
     witness: str
-    seen: str = "bits"
+    targets: tuple[str, ...]
+    seen: str
 
 
 def of_file(file: str) -> Callable[..., TextFault]:
     """A maker of the faults of one file."""
 
     def fault(
-        id: str, about: str, old: str, new: str, witness: str, report: str = HOUSE, seen: str = "bits"
+        id: str,
+        about: str,
+        old: str,
+        new: str,
+        witness: str,
+        report: str = HOUSE,
+        targets: tuple[str, ...] = ("near", "far"),
+        seen: str = "bits",
     ) -> TextFault:
-        return TextFault(id=id, about=about, report=report, file=file, old=old, new=new, witness=witness, seen=seen)
+        return TextFault(
+            id=id, about=about, report=report, file=file, old=old, new=new, witness=witness, targets=targets, seen=seen
+        )
 
     return fault

@@ -53,6 +53,7 @@ PROPOSAL = (
         "proposal",
         "pytorch PR 126066",
         seen="exact:columns",
+        targets=("context",),
     ),
     _proposal(
         "tickets-rounded",
@@ -120,6 +121,7 @@ PROPOSAL = (
         "drawn = live & (failed == 0) & (tau > 0)",
         "forbidden",
         "Lightning-AI/litgpt PR 2239",
+        targets=("greedy", "mixed-greedy"),
     ),
     _proposal(
         "logits-of-the-neighbour",
@@ -128,6 +130,7 @@ PROPOSAL = (
         "tl.load(logits_ptr + tl.minimum(row + 1, batch - 1)[:, None] * row_stride",
         "forbidden",
         "omlx PR 1824",
+        targets=("mixed",),
     ),
     _proposal(
         "row-in-32-bits",

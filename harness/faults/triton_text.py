@@ -86,11 +86,14 @@ def few_rows(fault: TextFault | None, checks: tuple[str, ...] = tuple(SEEN_BY)) 
         return {check: SEEN_BY[check](launchers) for check in checks}
 
 
-def run_on(fault: TextFault | None, device: str, requests: int, targets: tuple[str, ...] = ()) -> Outcome:
-    """Try the kernels with a fault in their text, in this process, on some targets or all; None is the control.
+def run_on(fault: TextFault | None, device: str, requests: int, targets: tuple[str, ...] | None = None) -> Outcome:
+    """Try the kernels with a fault in their text, in this process; with none, the control.
 
-    device: cuda, or cpu for Triton's interpreter. requests: of each law.
+    device: cuda, or cpu for Triton's interpreter. requests: of each law. targets: by default those of the fault, and
+    all for the control.
     """
+    if targets is None:
+        targets = fault.targets if fault else ()
     with planted(fault) as (proposal, verifier):
         sampler = Kernels(proposal, verifier)
         trial = make(TrialSpec(requests=requests, targets=list(targets)), sampler.describe(), "planted fault")

@@ -117,6 +117,7 @@ VERIFIER = (
         "alive = alive & (draft != -1)",
         "rejected = rejected | (alive & (draft == -1))\n        alive = alive & (draft != -1)",
         "full-target",
+        targets=("void",),
     ),
     _verifier(
         "length-less-one",
@@ -148,14 +149,16 @@ VERIFIER = (
         "1 << 60), 1),",
         "exact:pairs",
         "pytorch issue 127196",
+        targets=("greedy", "mixed-greedy"),
     ),
     _verifier(
         "greedy-of-the-neighbour",
         "the argmax of a draft is looked up where rows have one position less",
         "keep = _argmax(best_ptr, request * (depth + 1) + j,",
         "keep = _argmax(best_ptr, request * depth + j,",
-        "forbidden",
+        "length",
         "omlx PR 1824",
+        targets=("greedy", "mixed-greedy"),
     ),
     _verifier(
         "target-of-the-neighbour",
@@ -164,6 +167,7 @@ VERIFIER = (
         "row_ptr = probs_ptr + tl.minimum(request + 1, batch - 1) * request_stride",
         "forbidden",
         "vLLM PR 41044",
+        targets=("mixed",),
     ),
     _verifier(
         "mask-probability-1",
