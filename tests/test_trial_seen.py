@@ -13,6 +13,7 @@ from pp3.harness.cells import Cell, Event, enumerate_cells
 from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
 from pp3.harness.trial.seen import FINE, Seen, Tables, compares, seen
+from pp3.kernels import reference
 from pp3.targets import invalidated, pairs
 from pp3.targets.pairs import Pair
 from pp3.targets.target import ONE
@@ -93,6 +94,8 @@ DECLARED: dict[str, dict[str, Any]] = {
     "sample-match": PLAIN | {"rule": Rule.SAMPLE_MATCH},
     "pipeline": {"kind": Kind.PIPELINE, "target_carrier": Carrier.LOGITS, "draft_carrier": Carrier.LOGITS},
 }
+# Tokens lie elsewhere then, and the law is not the pair's: tests/test_adapters_own.py has the rest of it.
+TICKETS = {"kind": Kind.PIPELINE, "target_carrier": Carrier.PROBS, "draft_carrier": Carrier.TICKETS}
 
 
 def who(declared: dict[str, Any]) -> Description:
@@ -113,6 +116,15 @@ def best(row: Any) -> Row:
     return [Fraction(int(i == int(np.argmax(row)))) for i in range(len(row))]
 
 
+def by_tickets(logits: Any) -> Row:
+    """The shares that our proposal gives a row."""
+    given = reference.allocate(logits[None])
+    draft = [Fraction(0)] * len(logits)
+    for token, tickets in zip(given.ids[0].tolist(), given.tickets[0].tolist(), strict=True):
+        draft[token] = Fraction(tickets, ONE)
+    return draft
+
+
 def seen_rows(tables: Tables, row: int, heat: float, d: Description) -> tuple[Row, Row]:
     """Target and proposal of one row as a sampler makes them out of its carriers."""
     warm = Fraction(float(np.float32(heat or 1.0)))
@@ -124,6 +136,8 @@ def seen_rows(tables: Tables, row: int, heat: float, d: Description) -> tuple[Ro
         draft = [Fraction(float(p)) for p in tables.draft_probs[row]]
     elif d.draft_carrier == Carrier.SCALED_LOGITS:
         draft = softmax(tables.scaled_draft_logits[row], Fraction(1))
+    elif d.draft_carrier == Carrier.TICKETS:
+        draft = by_tickets(tables.draft_logits[row])
     else:
         draft = softmax(tables.draft_logits[row], warm)
     return target, best(tables.draft_probs[row]) if d.kind == Kind.PIPELINE and not heat else draft
@@ -202,14 +216,20 @@ def enumerate_rounds(law: Seen, d: Description) -> Events:
     return found
 
 
-@pytest.mark.parametrize("declared", DECLARED.values(), ids=DECLARED)
+@pytest.mark.parametrize("declared", [*DECLARED.values(), TICKETS], ids=[*DECLARED, "tickets"])
 @pytest.mark.parametrize("name", SMALL)
 def test_every_cell_is_that_of_rounds_enumerated_one_by_one(name: str, declared: dict[str, Any]) -> None:
     d = who(declared)
     law = seen(SMALL[name], d)
     expected = enumerate_rounds(law, d)
     cells = enumerate_cells(Law(law), law.pair.depth)
-    exact = declared in (PLAIN, DECLARED["probs, void residual"], DECLARED["one-hot"], DECLARED["sample-match"])
+    exact = declared in (
+        PLAIN,
+        TICKETS,
+        DECLARED["probs, void residual"],
+        DECLARED["one-hot"],
+        DECLARED["sample-match"],
+    )
     close = Fraction(0) if exact else CLOSE
     places = set()
     for cell in cells:

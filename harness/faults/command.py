@@ -98,7 +98,10 @@ def _caught(found: Sequence[Row]) -> str:
 
 def _peers(found: Sequence[Row]) -> str:
     planted = [row for row in found if row.witness and row.verdict is not Outcome.EXACT_ONLY]
-    totals = ["shipped in all", *(f"{sum(row.ships[rule.name] for row in planted)} of {len(planted)}" for rule in RULES)]
+    totals = [
+        "shipped in all",
+        *(f"{sum(row.ships[rule.name] for row in planted)} of {len(planted)}" for rule in RULES),
+    ]
     rows = [[row.id, *("ships" if row.ships[rule.name] else "stops" for rule in RULES)] for row in found]
     rules = "\n".join(f"- **{rule.name}**: {rule.about} ({rule.source})." for rule in RULES)
     return f"{rules}\n\n{_table(['fault', *(rule.name for rule in RULES)], [totals, *rows])}"

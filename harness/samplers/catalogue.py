@@ -42,6 +42,22 @@ CATALOGUE = (
         needs=("torch",),
     ),
     Entry(
+        name="pp3-top32-kernels",
+        target=f"{HOME}.own:Kernels",
+        about="PP3's own sampler in Triton: top-32 tickets, standard rejection in integers",
+        needs=("torch", "triton"),
+        slow="10 milliseconds a request in Triton's interpreter: name it, with --requests",
+        slow_on=("cpu",),
+    ),
+    Entry(
+        name="pp3-top32-reference",
+        target=f"{HOME}.own:Reference",
+        about="the same in NumPy: the reference that the kernels are held to",
+        needs=("numpy",),
+        slow="20 microseconds a request, on a CPU wherever it runs: name it, with --requests",
+        slow_on=("cuda",),
+    ),
+    Entry(
         name="transformers-speculative",
         target=f"{HOME}.transformers_speculative:Speculative",
         about="transformers' speculative sampling, one request a call",

@@ -6,6 +6,7 @@ import numpy as np
 
 from pp3 import __version__
 from pp3.harness.samplers.contract import WANTED, Batch, Description, Emission, Kind, target_table
+from pp3.harness.tally import start_of
 from pp3.kernels import reference
 from pp3.kernels.addressing import Purpose
 from pp3.targets import Target
@@ -31,7 +32,8 @@ class ReferenceSampler:
         target, depth = batch.target, batch.depth
         supports, rows = _tables(target)
         keys, rounds = batch.keys(Purpose.PROPOSAL), batch.rounds
-        context = np.zeros(len(batch), np.int64)
+        start = start_of(target, batch.requests)
+        context = start
         columns = []
         for j in range(depth):
             row = target.row_of[j, context]
@@ -43,7 +45,7 @@ class ReferenceSampler:
         )
         drafts = np.where(batch.given == WANTED, proposal.token, batch.given).astype(np.int32)
         previous = target.context_of[np.maximum(drafts, 0)]
-        context = np.concatenate([np.zeros((len(batch), 1), np.int64), previous], axis=1)
+        context = np.concatenate([start[:, None], previous], axis=1)
         row = target.row_of[np.arange(depth + 1), context] + np.where(batch.sampled, 0, len(target.weights))[:, None]
         verified = reference.verify_rows(
             rows,

@@ -36,6 +36,8 @@ class Entry:
     version: str = ""  # of the first needed package that the adapter is written for; "" for any
     absent: str = ""  # module:function that says why its file is not here, or ""
     requests: int = 0  # of each law, the most that a survey runs a slow one with; 0: as many as the others
+    slow: str = ""  # why a survey leaves it out unless it is named,
+    slow_on: tuple[str, ...] = ()  # and on which devices
 
 
 def built_in() -> list[Entry]:

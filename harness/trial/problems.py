@@ -14,7 +14,8 @@ from pp3.harness.dependence import dependence_cells
 from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
 from pp3.harness.trial import plain
-from pp3.harness.trial.seen import compares, seen
+from pp3.harness.trial.seen import compares, exact, seen
+from pp3.harness.trial.tickets import VOCAB
 from pp3.targets import drafts_of, invalidated, pairs
 
 BETWEEN = frozenset({Event.MATCH, Event.ROUND, Event.PAIR, Event.REPEAT})  # requests
@@ -95,8 +96,7 @@ def required(who: Description) -> tuple[str, ...]:
 
 def rounds(who: Description) -> bool:
     """Whether a sampler divides two laws of which one is its own FP32 softmax."""
-    carriers = (who.target_carrier, who.draft_carrier)
-    return not compares(who) and carriers != (Carrier.PROBS, Carrier.PROBS)
+    return not compares(who) and not exact(who)
 
 
 def choose(who: Description, wanted: Collection[str]) -> tuple[list[Problem], dict[str, str]]:
@@ -121,8 +121,12 @@ def _rows(name: str, who: Description, left_out: dict[str, str]) -> Problem | st
 
 
 def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
-    if not who.min_vocab <= pair.vocab <= who.max_vocab:
-        return f"vocabulary {pair.vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
+    tickets = who.draft_carrier == Carrier.TICKETS
+    if tickets and kind is Kind.VERIFIER:
+        return "a batch has no tickets of given drafts: they are those that a proposal makes"
+    vocab = VOCAB if tickets else pair.vocab
+    if not who.min_vocab <= vocab <= who.max_vocab:
+        return f"vocabulary {vocab}; the sampler declares {who.min_vocab} to {who.max_vocab}"
     if not min(pair.temperatures) and not who.greedy:
         return "temperature 0; the sampler declares no greedy path"
     void = any(any(invalidated(pattern, pair.depth)) for pattern in pair.patterns)
@@ -137,8 +141,6 @@ def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
         return "requests with fewer drafts than others; the sampler does not declare ragged"
     if who.rule == Rule.BLOCK and not pair.joint and pair.sampled:
         return "block verification has a known law for whole rounds only: smaller targets"
-    if who.draft_carrier == Carrier.TICKETS:
-        return "no carrier of tickets here: `pp3 qualify` judges our own sampler on its own targets"
     same = bool((pair.weights == pair.draft_weights).all())
     target = seen(pair, who)
     events = EVENTS[kind]
@@ -150,6 +152,6 @@ def _pair(pair: pairs.Pair, kind: Kind, who: Description) -> Problem | str:
         target=target,
         depth=pair.depth,
         events=events,
-        law_sha256=pair.digest(),
+        law_sha256=target.pair.digest(),
         slack=ROUNDING if same and rounds(who) else 0.0,
     )

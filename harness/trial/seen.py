@@ -1,16 +1,18 @@
 """The law a sampler is held to, from the carriers as it saw them and what it declares they mean.
 
-Probabilities that travel as probabilities are exact: integers over 2^24. A law that travels as FP32 logits is their
-softmax in FP64, written as integers over 2^50, so that the rounding of the carrier is never blamed on the sampler.
+Laws that travel as probabilities or as tickets are exact: integers over 2^24. A law that travels as FP32 logits is
+their softmax in FP64, written as integers over 2^50, so that the rounding of the carrier is never blamed on the
+sampler.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
+from pp3.harness.trial.tickets import ticketed
 from pp3.targets.pairs import Pair
 from pp3.targets.target import ONE
 
@@ -72,6 +74,11 @@ class Seen:
         return self.pair.name
 
     @property
+    def draft_logits(self) -> Floats:
+        """Logits that drafts are drawn from, [rows, vocab]."""
+        return self.tables.draft_logits
+
+    @property
     def row_of(self) -> npt.NDArray[np.int64]:
         """Row that judges a position in a context."""
         return self.pair.row_of
@@ -114,10 +121,13 @@ def freeze(record: Any) -> None:
 
 def seen(pair: Pair, who: Description) -> Seen:
     """What a sampler that declares `who` is held to on a pair."""
-    carried = tables(pair)
+    if who.draft_carrier == Carrier.TICKETS:
+        pair, logits = ticketed(pair)
+        carried = replace(tables(pair), draft_logits=logits)
+    else:
+        carried = tables(pair)
     greedy = (pair.heats == 0)[:, None]
-    exact = who.target_carrier == Carrier.PROBS and who.draft_carrier == Carrier.PROBS and not compares(who)
-    total = ONE if exact else FINE
+    total = ONE if exact(who) and not compares(who) else FINE
     target = pair.weights * (total // ONE) if who.target_carrier == Carrier.PROBS else _softmax(carried.target_logits)
     weights = np.where(greedy, _best(pair.weights, total), target)
     proposal = _proposal(pair, carried, who, total)
@@ -142,9 +152,14 @@ def compares(who: Description) -> bool:
     return who.rule == Rule.SAMPLE_MATCH or who.draft_carrier == Carrier.ONE_HOT
 
 
+def exact(who: Description) -> bool:
+    """Whether both laws travel as integers over 2^24, so that no softmax of the sampler's own stands between them."""
+    return who.target_carrier == Carrier.PROBS and who.draft_carrier in (Carrier.PROBS, Carrier.TICKETS)
+
+
 def _proposal(pair: Pair, carried: Tables, who: Description, total: int) -> Weights:
     """Law of the drafts: the harness draws them from it, or a sampler that drafts itself and is given the same rows."""
-    if who.draft_carrier in (Carrier.PROBS, Carrier.ONE_HOT):
+    if who.draft_carrier in (Carrier.PROBS, Carrier.ONE_HOT, Carrier.TICKETS):
         law = pair.draft_weights * (total // ONE)
     elif who.draft_carrier == Carrier.SCALED_LOGITS:
         law = _softmax(carried.scaled_draft_logits)

@@ -109,8 +109,17 @@ def select(names: Sequence[str], gpu: bool) -> tuple[list[registry.Entry], dict[
     wanted = [registry.find(name) for name in names] if names else list(registry.everything().values())
     if len({entry.name for entry in wanted}) < len(wanted):
         raise CampaignError(f"--sampler names one twice: {', '.join(names)}")
-    left = {entry.name: why for entry in wanted if (why := registry.missing(entry, gpu))}
+    left = {
+        entry.name: why
+        for entry in wanted
+        if (why := registry.missing(entry, gpu) or (not names and _slow(entry, gpu)))
+    }
     return [entry for entry in wanted if entry.name not in left], left
+
+
+def _slow(entry: registry.Entry, gpu: bool) -> str:
+    """Why nobody waits for a sampler on this device unless it is named, or ""."""
+    return entry.slow if ("cuda" if gpu else "cpu") in entry.slow_on else ""
 
 
 def row_of(one: Ran) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""Faults in the text of the kernels: each is planted, each is seen on a few rows, and the unchanged text is right."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pp3.harness.faults.triton_fault import TextFault
+from pp3.harness.faults.triton_text import FAULTS, FILES, HOME, SEEN_BY, edited, few_rows, planted, run_on
+from pp3.harness.verdict import Verdict
+from pp3.kernels import philox, proposal, verifier
+
+BY_ID = {fault.id: fault for fault in FAULTS}
+OF_TRIALS = {"token", "full-target", "bonus", "length", "proposal", "accept", "kept", "residual", "prefix", "match"}
+OF_TRIALS |= {"pair", "length-pair", "recovery", "joint", "forbidden", "breach", "invalid"}
+OF_ENUMERATIONS = {f"exact:{name}" for name in ("draws", "edges", "exponential", "counters", "invariance", "pairs")}
+SMOKE = ("accept-le", "draw-of-the-first-position", "tickets-rounded")  # one of each launcher's, and of what is rare
+ALL = [pytest.param(fault, id=fault.id, marks=() if fault.id in SMOKE else pytest.mark.soak) for fault in FAULTS]
+
+
+def test_there_are_enough_and_each_has_a_name_and_a_witness() -> None:
+    assert len(BY_ID) == len(FAULTS) >= 20
+    assert {fault.file for fault in FAULTS} == {"philox", "proposal", "verifier"}
+    assert {fault.seen for fault in FAULTS} == set(SEEN_BY)
+    for fault in FAULTS:
+        assert fault.witness in OF_TRIALS | OF_ENUMERATIONS | {"bits", "answers"}, fault.id
+        assert fault.about, fault.id
+        assert fault.report, fault.id
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=BY_ID)
+def test_its_text_stands_in_its_file_once(fault: TextFault) -> None:
+    """Whoever changes the kernels brings the faults along."""
+    before = (HOME / f"{fault.file}.py").read_text("utf-8")
+    text = edited(fault.file, fault)
+    assert text != before
+    assert text.replace(fault.new, fault.old, 1) == before or text.count(fault.new) > 1
+    for file in set(FILES) - {fault.file}:
+        assert edited(file, fault) == (HOME / f"{file}.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "times"), [("a text that is not there", 0), ("tl.load(", 17), ("ROUNDS = tl.constexpr(10)", 0)]
+)
+def test_a_text_that_does_not_stand_there_once_is_refused(old: str, times: int) -> None:
+    fault = replace(BY_ID["accept-le"], old=old)
+    with pytest.raises(ValueError, match=f"fault accept-le: kernels/verifier.py holds .* {times} times; want once"):
+        edited("verifier", fault)
+    with pytest.raises(ValueError, match="want once"), planted(fault):
+        pass
+
+
+def test_a_text_that_stays_as_it_is_is_refused() -> None:
+    fault = BY_ID["accept-le"]
+    with pytest.raises(ValueError, match="another text in its place"):
+        edited("verifier", replace(fault, new=fault.old))
+
+
+def test_the_real_kernels_are_left_alone() -> None:
+    """A copy has modules of its own, its own imports among them, and leaves nothing behind."""
+    before = set(sys.modules)
+    with planted(BY_ID["philox-1-round"]) as (copied, judging):
+        assert copied.__name__ == "pp3_planted_philox_1_round.proposal"
+        assert copied.philox is judging.philox is not philox
+        assert (copied.philox.ROUNDS.value, philox.ROUNDS.value) == (1, 10)
+        assert copied.__file__ is not None
+        home = Path(copied.__file__).parent
+        assert home != HOME
+        assert {copied, judging}.isdisjoint({proposal, verifier})
+    assert set(sys.modules) == before
+    assert not home.exists()
+
+
+def test_the_unchanged_text_is_right_on_every_few_rows() -> None:
+    assert few_rows(None) == dict.fromkeys(SEEN_BY, "")
+
+
+@pytest.mark.parametrize("fault", ALL)
+def test_a_few_rows_show_it(fault: TextFault) -> None:
+    assert few_rows(fault, (fault.seen,))[fault.seen]
+
+
+def test_what_only_chosen_draws_show_is_no_matter_of_bits() -> None:
+    """So the enumerations are there for something."""
+    assert few_rows(BY_ID["draw-le"], ("bits", "exact:draws"))["bits"] == ""
+
+
+def test_the_trials_try_what_is_planted() -> None:
+    """In the interpreter: a length of 0 is found in a hundred requests, the control is not."""
+    outcome = run_on(BY_ID["length-less-one"], "cpu", 100, ("near",))
+    assert outcome.verdict is Verdict.INVALID
+    assert "breach" in outcome.caught_by
+    assert "num_sampled outside 1 to depth + 1" in outcome.reasons[0]
+    control = run_on(None, "cpu", 100, ("near",))
+    assert control.caught_by == ()
+    assert control.verdict is Verdict.INCONCLUSIVE  # with so few
+
+
+@pytest.mark.soak
+def test_the_control_passes_a_trial() -> None:
+    """On three targets whose checks all stand with 3,000 requests of each law."""
+    outcome = run_on(None, "cpu", 3_000, ("far", "equal", "shared-noise"))
+    assert (outcome.verdict, outcome.caught_by) == (Verdict.PASS, ()), outcome.reasons
