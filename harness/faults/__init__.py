@@ -1,0 +1,1 @@
+"""Planted faults: what a battery must reject, and what it must not."""

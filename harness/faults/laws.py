@@ -1,0 +1,222 @@
+"""How large a fault is in each check, from exact laws: effect sizes, total variation and the requests that it needs.
+
+A multinomial test of df degrees of freedom sees N events of effect size w^2 = sum (q - p)^2 / p once N w^2 is its
+noncentrality (harness/design.py); p is the null's law of a cell and q the fault's, after the null's own pooling.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pp3.harness.cells import Cell, Event
+from pp3.harness.design import noncentrality, pool
+from pp3.harness.faults.correct import Correct
+from pp3.harness.faults.fault import Fault, Shows
+from pp3.harness.faults.round_law import Mass, RoundLaw
+from pp3.harness.oracle import Law
+from pp3.harness.samplers.contract import Kind
+from pp3.harness.trial.problems import EVENTS, Problem, choose
+from pp3.targets import pairs
+
+ALPHA, POWER, POOL = 1e-5 / 200, 0.999, 100
+MARGIN = 1.1  # of requests, for directions whose variance is larger than the null's
+SURE = -math.log(1 - POWER)  # mean of a Poisson count that is 0 with probability 1 - POWER
+NOTHING = 1e-15  # an effect size that is the rounding of a table
+LEAST, MOST = 200, 1 << 40  # requests that are looked at
+ACCEPT, KEPT, FORBIDDEN = "accept", "kept", "forbidden"
+WHOLE = (Event.LENGTH.value, Event.JOINT.value, Event.BONUS.value)  # one check a target, whatever the position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Difference:
+    """One cell of the null, and what a fault makes of it."""
+
+    check: str  # event, and position where there is one
+    cell: Cell
+    masses: Mass  # the fault's, per request
+
+    @property
+    def event(self) -> str:
+        """The event of the check."""
+        return self.check.partition("@")[0]
+
+    @property
+    def rate(self) -> Fraction:
+        """How often the fault meets the cell with an outcome that the null allows, per request."""
+        return sum((self.masses.get(x, Fraction(0)) for x in self.cell.atoms.tolist()), Fraction(0))
+
+    @property
+    def forbidden(self) -> Fraction:
+        """Mass of outcomes that the null forbids, per request."""
+        return sum(self.masses.values(), Fraction(0)) - self.rate
+
+    @property
+    def shifts(self) -> list[tuple[Fraction, Fraction]]:
+        """(p, q) of each atom."""
+        total, rate = sum(self.cell.shares), self.rate or Fraction(1)
+        return [
+            (Fraction(share, total), self.masses.get(x, Fraction(0)) / rate)
+            for x, share in zip(self.cell.atoms.tolist(), self.cell.shares, strict=True)
+        ]
+
+    @property
+    def tv(self) -> Fraction:
+        """Total variation, given that the cell is met."""
+        whole = sum(self.masses.values(), Fraction(0))
+        share = self.forbidden / whole if whole else Fraction(0)
+        inside = sum((abs(q * (1 - share) - p) for p, q in self.shifts), Fraction(0))
+        return (inside + share) / 2
+
+    @property
+    def effect(self) -> float:
+        """w^2, given that the cell is met with an outcome that the null allows."""
+        return math.fsum(float((q - p) ** 2 / p) for p, q in self.shifts) if self.rate else 0.0
+
+
+def problem_of(sampler: Correct, name: str) -> Problem:
+    """A problem as this sampler declares itself; what an engine keeps to itself is known here all the same.
+
+    ValueError where the problem does not apply.
+    """
+    kind = Kind(sampler.kind) if sampler.kind in list(Kind) else Kind.PIPELINE
+    who = sampler.describe() if kind == sampler.kind else replace(type(sampler)(kind).describe())
+    found, left_out = choose(who, [name])
+    if not found:
+        raise ValueError(f"{name} is no problem of {who.name}: {left_out}")
+    if kind != sampler.kind:
+        return replace(found[0], events=found[0].events - {Event.PROPOSAL})
+    return found[0]
+
+
+def differences(sampler: Correct, problem: Problem) -> list[Difference]:
+    """Every cell of the null against the sampler's law."""
+    law = RoundLaw(sampler, problem)
+    found = [
+        Difference(check=_check(cell.event.value, cell.position), cell=cell, masses=law.of(cell))
+        for cell in problem.cells
+    ]
+    if Event.LENGTH in problem.events and not problem.target.block:
+        found += _kept(law) + (_accepted(law) if sampler.kind in list(Kind) else [])
+    return found
+
+
+def _check(event: str, position: int) -> str:
+    return event if event in WHOLE or position < 0 else f"{event}@{position}"
+
+
+def _live(law: RoundLaw, null: Law) -> Iterator[tuple[int, int, Fraction, Fraction]]:
+    """Places where a draft is judged: position, context, how often the null comes there, and the sampler."""
+    patterns = law.target.patterns
+    share = Fraction(1, len(patterns))
+    for j, c in sorted({place for pattern in patterns for place in null.reached(law.depth, pattern)}):
+        met = [p for p in patterns if j < law.depth and not law.void(p)[j]]
+        if met:
+            before = sum((null.reached(law.depth, p).get((j, c), Fraction(0)) for p in met), Fraction(0))
+            after = sum((law.reach(p).get((j, c), Fraction(0)) for p in met), Fraction(0))
+            yield j, c, before * share, after * share
+
+
+def _kept(law: RoundLaw) -> list[Difference]:
+    """The law of kept drafts, by place."""
+    null = Law(law.target)
+    found = []
+    for j, c, before, after in _live(law, null):
+        row = null.kept[null.row(j, c)]
+        if not row.any():
+            continue
+        masses = {x: mass * after for x, mass in law.place(j, c).kept.items()}
+        rate = before * Fraction(int(row.sum()), law.target.total)
+        found.append(Difference(check=f"{KEPT}@{j}", cell=_cell(law, j, c, "", row, rate), masses=masses))
+    return found
+
+
+def _accepted(law: RoundLaw) -> list[Difference]:
+    """Whether a drafted token is kept, by place and token: outcome 1 is kept."""
+    null = Law(law.target)
+    found = []
+    for j, c, before, after in _live(law, null):
+        drafted, kept = null.tickets[null.row(j, c)], null.kept[null.row(j, c)]
+        place, chance = law.place(j, c), law.acceptance(j, c)
+        for x in np.flatnonzero(drafted).tolist():
+            shares = np.array([drafted[x] - kept[x], kept[x]])
+            mass = place.proposal.get(x, Fraction(0)) * after
+            cell = _cell(law, j, c, str(x), shares, before * Fraction(int(drafted[x]), law.target.total))
+            masses = {outcome: part for outcome, part in ((0, mass * (1 - chance[x])), (1, mass * chance[x])) if part}
+            found.append(Difference(check=f"{ACCEPT}@{j}", cell=cell, masses=masses))
+    return found
+
+
+def _cell(law: RoundLaw, j: int, c: int, pattern: str, row: Any, rate: Fraction) -> Cell:
+    atoms = np.flatnonzero(row)
+    return Cell(
+        event=Event.TOKEN,
+        target=law.target.name,
+        depth=law.depth,
+        position=j,
+        context=c,
+        pattern=pattern,
+        atoms=atoms,
+        shares=tuple(row[atoms].tolist()),
+        rate=rate,
+    )
+
+
+def strength(found: list[Difference], requests: int, share: int) -> tuple[int, float]:
+    """Degrees of freedom and noncentrality of the cells of one check, pooled at so many requests of each law."""
+    df, size = 0, 0.0
+    for one in found:
+        pooled = pool(one.cell, requests * share, POOL)
+        if pooled is None:
+            continue
+        q = np.bincount(pooled.groups, weights=[float(q) for _, q in one.shifts], minlength=pooled.df + 1)
+        df += pooled.df
+        size += requests * share * float(one.rate) * float(((q - pooled.probabilities) ** 2 / pooled.probabilities).sum())
+    return df, size
+
+
+def needed(found: list[Difference], share: int) -> int | None:
+    """Requests of each law at which one check sees this, MARGIN included; None beyond MOST."""
+    if max(float(one.rate) * one.effect for one in found) < NOTHING:
+        return None
+    requests = LEAST
+    while requests < MOST:
+        df, size = strength(found, requests, share)
+        if df and size >= noncentrality(ALPHA, df, POWER):
+            return math.ceil(requests * MARGIN)
+        requests = requests * 21 // 20
+    return None
+
+
+def planned(sampler: Correct, name: str) -> dict[str, int]:
+    """Requests of each law at which each check sees a sampler on a problem; those that never do are left out."""
+    problem = problem_of(sampler, name)
+    by_check: dict[str, list[Difference]] = {}
+    for one in differences(sampler, problem):
+        by_check.setdefault(one.check, []).append(one)
+    found = {check: needed(group, problem.share) for check, group in by_check.items()}
+    forbidden = max((one.forbidden for group in by_check.values() for one in group), default=Fraction(0))
+    if forbidden:
+        found[FORBIDDEN] = math.ceil(SURE / float(forbidden) / problem.share * MARGIN)
+    return {check: requests for check, requests in found.items() if requests is not None}
+
+
+def by_witness(fault: Fault) -> dict[str, int]:
+    """Requests of each law at which each event sees a fault, on that of its targets and positions that needs fewest."""
+    found: dict[str, int] = {}
+    sampler = fault.sampler()
+    if not isinstance(sampler, Correct):
+        raise ValueError(f"{fault.id} is no sampler of correct.py; its law is not known")
+    for name in fault.targets:
+        for check, requests in planned(sampler, name).items():
+            event = check.partition("@")[0]
+            found[event] = min(requests, found.get(event, requests))
+    return found
+
+
+def equivalent(fault: Fault) -> bool:
+    """Whether a fault of the law is none: equal to the null in every cell of each of its targets."""
+    return fault.shows is Shows.LAW and not by_witness(fault)
