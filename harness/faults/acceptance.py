@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.faults.correct import CERTAIN, ENGINE, Correct, Integers
-from pp3.harness.faults.fault import Fault, Shows
-from pp3.harness.faults.reshape import best, bfloat16, heated, swapped, unmasked, without_each
+from pp3.harness.faults.fault import MADE, Shows, planting
+from pp3.harness.faults.reshape import best, bfloat16, heated, unmasked, without_each
 from pp3.harness.samplers.contract import Kind
 
-CAUSE = "acceptance and proposal disagree"
+plant = planting("acceptance and proposal disagree")
+PIPELINE, PROPOSAL = Kind.PIPELINE, Kind.PROPOSAL
 
 
 class AcceptsAll(Correct):
@@ -126,24 +127,33 @@ class WarmDraft(Correct):
 
 
 class SwappedIds(Correct):
-    """The draft's vocabulary map exchanges two ids that the target prefers, and the ratio has the same map."""
+    """The draft's vocabulary map exchanges two ids that the target prefers by far, and so does the ratio's: tokens and
+    lengths stay exact. The residual has the opposite shift, spread over three times the mass."""
 
     def draft_law(self, target: Any) -> Integers:
-        """Of the two tokens whose P exceeds both Qs by most, each with the other's Q."""
+        """In one row, two tokens with each other's Q."""
         q = super().draft_law(target)
-        one, other = outweighed(target.weights, q)
-        return swapped(q, one, other)
+        row, one, other = outweighed(target.weights, q)
+        found = q.copy()
+        found[row, [one, other]] = q[row, [other, one]]
+        return found
 
     ratio_law = draft_law
 
 
-def outweighed(p: Integers, q: Integers) -> tuple[Integers, Integers]:
-    """Two tokens of each row, [rows] each, whose Qs differ most while P exceeds their sum fourfold; or token 0 twice."""
-    one, other = q[:, :, None], q[:, None, :]
-    room = np.minimum(p[:, :, None], p[:, None, :]) >= 4 * np.maximum(one, other)
-    value = np.where(room & (one > 0) & (other > 0), (one - other) ** 2 / np.maximum(np.minimum(one, other), 1), 0)
-    found = value.reshape(len(p), -1).argmax(axis=1)
-    return found // p.shape[1], found % p.shape[1]
+def outweighed(p: Integers, q: Integers) -> tuple[int, int, int]:
+    """A row and two of its tokens, P above both Qs, whose exchange shows in what is kept more than in what is replaced.
+
+    Theirs are the largest (1/q + 1/q') / (1/(p - q) + 1/(p' - q')) among those whose Qs differ by a hundredth.
+    """
+    one, other, left = q[:, :, None], q[:, None, :], np.maximum(p - q, 0)
+    fits = (np.minimum(p[:, :, None], p[:, None, :]) > np.maximum(one, other)) & (np.minimum(one, other) > 0)
+    fits &= np.abs(one - other) * 100 > q.sum(axis=1)[:, None, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kept, replaced = 1 / q, 1 / left
+        value = (kept[:, :, None] + kept[:, None, :]) / (replaced[:, :, None] + replaced[:, None, :])
+    row, pair = divmod(int(np.where(fits, value, 0).argmax()), p.shape[1] ** 2)
+    return row, *divmod(pair, p.shape[1])
 
 
 def heats(target: Any) -> Any:
@@ -152,134 +162,26 @@ def heats(target: Any) -> Any:
     return np.where(found == 0, 1.0, found)[:, None]
 
 
-def plant(id: str, sampler: type[Correct], witness: str, about: str, **more: Any) -> Fault:
-    """A fault of this cause."""
-    kind = more.pop("kind", Kind.VERIFIER)
-    return Fault(
-        **{"id": id, "about": about, "witness": witness, "cause": CAUSE, "sampler": lambda: sampler(kind)} | more
-    )
-
-
+STUDY = "study of statistics, sections 0 to 3"
+WELL_KNOWN = ("accept", "kept", "residual", "recovery", "length-pair", "forbidden")
 FAULTS = (
-    plant("K1-001", AcceptsAll, "token", "every draft is kept", report="huggingface/transformers PR 28508", targets=("near",)),
+    plant("K1-001", AcceptsAll, "token", "huggingface/transformers PR 28508", ("near",)),
+    plant("K1-002", UnfilteredRatio, "token", "huggingface/transformers issue 47932", ("far",)),
+    plant("K1-003", ArgmaxDraft, "token", "huggingface/transformers PR 33534", ("near",), kind=PIPELINE),
+    plant("K1-004", PointMass, "length", "vLLM issue 40149", ("near",), requests=2_000, others=WELL_KNOWN),
     plant(
-        "K1-002",
-        UnfilteredRatio,
-        "token",
-        "drafts of the filtered law, judged by the unfiltered one",
-        report="huggingface/transformers issue 47932",
-        targets=("far",),
+        "K1-004/pipeline", PointMass, "length", "vLLM issue 40149", ("near",), requests=2_000, others=WELL_KNOWN, kind=PIPELINE
     ),
-    plant(
-        "K1-003",
-        ArgmaxDraft,
-        "token",
-        "the likeliest token is drafted and judged as if it had been drawn",
-        report="huggingface/transformers PR 33534",
-        targets=("near",),
-        kind=Kind.PIPELINE,
-        others=("proposal",),
-    ),
-    *(
-        plant(
-            f"K1-004{variant}",
-            PointMass,
-            "length",
-            "drawn drafts are judged as point masses: every token is right, fewer are kept" + sole,
-            report="vLLM issue 40149",
-            targets=("near",),
-            kind=kind,
-            requests=2_000,
-            others=("accept", "kept", "residual", "recovery", "length-pair"),
-        )
-        for variant, kind, sole in (
-            ("", Kind.VERIFIER, ""),
-            ("/pipeline", Kind.PIPELINE, ""),
-            ("/engine", ENGINE, "; where drafts stay inside, the length alone says so, with its own pairs"),
-        )
-    ),
-    plant(
-        "K1-005",
-        NoTemperature,
-        "token",
-        "the verifier leaves the temperature out",
-        report="lattice issue 388",
-        targets=("near", "mixed"),
-    ),
-    plant(
-        "K1-006",
-        HalfPrecisionDraft,
-        "exact:draws",
-        "drafts from bfloat16, the ratio from FP32: about 1e-3 in total variation, beyond any usual number of requests",
-        report="deepseek-ai/DeepSpec issue 31",
-        targets=("near",),
-        kind=Kind.PROPOSAL,
-        shows=Shows.EXACT,
-    ),
-    plant(
-        "K1-007",
-        RatioToMaximum,
-        "accept",
-        "the largest target probability stands in for the draft's",
-        report="1bit-MONSTER issue 637",
-        targets=("near",),
-        others=("token", "length", "kept"),
-    ),
-    plant(
-        "K1-008/swapped",
-        Swapped,
-        "forbidden",
-        "the ratio is upside down, and keeps what the target forbids",
-        report="study of statistics, section 1.2",
-        targets=("far",),
-    ),
-    plant(
-        "K1-008/coarse",
-        CoarseCoin,
-        "exact:edges",
-        "acceptance in eight bits",
-        report="study of statistics, section 3",
-        targets=("near",),
-        shows=Shows.EXACT,
-    ),
-    plant(
-        "K1-008/no-division",
-        ProbabilityCompared,
-        "token",
-        "the coin is compared with P: residuals are for more rejections than there should be",
-        report="study of statistics, section 1.2",
-        targets=("near",),
-        others=("accept", "length", "kept"),
-    ),
-    plant(
-        "K1-008/consistent",
-        WarmDraft,
-        "proposal",
-        "drafts and ratio agree on a wrong temperature: what is emitted has the right law",
-        report="study of statistics, section 0",
-        targets=("near",),
-        kind=Kind.PIPELINE,
-        others=("accept", "length", "kept", "residual", "recovery"),
-    ),
-    plant(
-        "sole-accept",
-        OneTokenLess,
-        "accept",
-        "the likeliest to be kept of each row's doubtful tokens is kept 2 % less: seen only given the draft",
-        report="study of statistics, section 1.2",
-        targets=("far",),
-        sole=True,
-    ),
-    plant(
-        "sole-kept",
-        SwappedIds,
-        "kept",
-        "two ids change places in draft and ratio: tokens and lengths stay exact, drafts stay inside; the residual has "
-        "the opposite shift, in more mass, and may fire too",
-        report="made for this battery",
-        targets=("far",),
-        kind=ENGINE,
-        others=("residual",),
-        sole=True,
-    ),
+    plant("K1-005", NoTemperature, "length", "lattice issue 388", ("near",)),
+    plant("K1-006", HalfPrecisionDraft, "exact:draws", "deepseek-ai/DeepSpec issue 31", ("near",), kind=PROPOSAL, shows=Shows.EXACT),
+    plant("K1-007", RatioToMaximum, "accept", "1bit-MONSTER issue 637", ("near",)),
+    plant("K1-008/swapped", Swapped, "forbidden", STUDY, ("far",)),
+    plant("K1-008/coarse", CoarseCoin, "exact:edges", STUDY, ("near",), shows=Shows.EXACT),
+    plant("K1-008/no-division", ProbabilityCompared, "token", STUDY, ("near",)),
+    plant("K1-008/consistent", WarmDraft, "proposal", STUDY, ("near",), kind=PIPELINE, others=WELL_KNOWN),
+    plant("sole-accept", OneTokenLess, "accept", MADE, ("far",), requests=760_000, sole=True),
+)
+ENGINE_FAULTS = (  # of the kind `engine`: drafts stay inside
+    plant("K1-004/engine", PointMass, "length", "vLLM issue 40149", ("near",), requests=2_000, kind=ENGINE, others=WELL_KNOWN),
+    plant("sole-kept", SwappedIds, "kept", MADE, ("far",), kind=ENGINE, others=("residual",), sole=True),
 )

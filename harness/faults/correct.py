@@ -41,17 +41,22 @@ class Running:
     def __init__(self, weights: Integers) -> None:
         self.weights = weights
         self.totals = weights.sum(axis=1)
-        self._lift = np.arange(len(weights)) * int(self.totals.max())
-        self._sums = (np.cumsum(weights, axis=1) + self._lift[:, None]).ravel()
+        self.lift = np.arange(len(weights)) * int(self.totals.max())
+        self.sums = (np.cumsum(weights, axis=1) + self.lift[:, None]).ravel()
 
     def at(self, rows: Integers, places: Integers) -> Integers:
         """The token of each place [n], 0 <= place < total of its row [n]."""
-        found = np.searchsorted(self._sums, places + self._lift[rows], side="right")
+        found: Integers = np.searchsorted(self.sums, places + self.lift[rows], side="right")
         return found - rows * self.weights.shape[1]
 
     def draw(self, rows: Integers, word: Words) -> Integers:
         """A token of each row [n] by its word [n]."""
         return self.at(rows, high(word, self.totals[rows]))
+
+    def counts(self, row: int) -> Integers:
+        """How often each token of a row is drawn, in proportion, [vocab]."""
+        found: Integers = self.weights[row]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,6 +97,7 @@ class Correct:
     """Standard rejection (Leviathan et al. 2023): min(1, P/Q), then (P - Q)+, then the bonus. Keeps nothing of a batch."""
 
     declared: Mapping[str, Any] = MappingProxyType({})
+    running: type[Running] = Running
 
     def __init__(self, kind: str = Kind.VERIFIER) -> None:
         self.kind = kind
@@ -223,9 +229,13 @@ class Correct:
         """Which pair of rows judges each draft, [n, depth]."""
         target, position = this.batch.target, np.arange(this.batch.depth)
         before, token = this.contexts[:, :-1], this.tokens
-        p = self.target_row(target, position, before, token)
-        q = self.ratio_row(target, position, before, token)
+        p = self.read(this, "target", self.target_row(target, position, before, token))
+        q = self.read(this, "ratio", self.ratio_row(target, position, before, token))
         return p * len(target.weights) + q
+
+    def read(self, this: Round, which: str, rows: Integers) -> Integers:
+        """The rows [n, depth] of the target or the ratio as the kernel finds them in its buffer."""
+        return rows
 
     def coins(self, this: Round) -> Words:
         """Acceptance words, [n, depth]."""
@@ -289,7 +299,7 @@ class Correct:
         return self._made[id(target)][1]
 
     def _tables(self, target: Any) -> Tables:
-        plain = Running(self.plain_law(target))
+        plain = self.running(self.plain_law(target))
         if self.kind == Kind.PLAIN:
             nothing = np.zeros((0, 0), object)
             return Tables(
@@ -302,11 +312,11 @@ class Correct:
         empty = residual.sum(axis=1) == 0  # met by a faulty acceptance alone: then the whole target
         residual[empty] = np.repeat(p, len(residual) // len(p), axis=0)[empty]
         return Tables(
-            draft=Running(self.draft_law(target)),
-            bonus=Running(self.bonus_law(target)),
-            void=Running(self.void_law(target)),
+            draft=self.running(self.draft_law(target)),
+            bonus=self.running(self.bonus_law(target)),
+            void=self.running(self.void_law(target)),
             plain=plain,
-            residual=Running(residual),
+            residual=self.running(residual),
             accepting=accepting,
             of=of,
         )

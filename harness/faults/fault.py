@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from pp3.harness.samplers.contract import Sampler
+from pp3.harness.samplers.contract import Kind, Sampler
+
+MADE = "made for this battery"
 
 
 class Shows(StrEnum):
@@ -43,3 +46,16 @@ class Control:
     sampler: Callable[[], Sampler]
     targets: tuple[str, ...] = ()  # none: all of its kind
     requests: int = 20_000
+
+
+def planting(cause: str) -> Callable[..., Fault]:
+    """A function that plants faults of one cause."""
+
+    def plant(id: str, of: type[Any], witness: str, report: str, targets: tuple[str, ...], **more: Any) -> Fault:
+        """A fault as its sampler's docstring describes it; `kind` is what the sampler does, a verifier by default."""
+        kind = more.pop("kind", Kind.VERIFIER)
+        about = " ".join((of.__doc__ or "").split())
+        said = {"id": id, "report": report, "about": about, "cause": cause, "witness": witness, "targets": targets}
+        return Fault(**said | {"sampler": lambda: of(kind)} | more)
+
+    return plant

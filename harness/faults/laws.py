@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import noncentrality, pool
@@ -19,15 +20,15 @@ from pp3.harness.faults.fault import Fault, Shows
 from pp3.harness.faults.round_law import Mass, RoundLaw
 from pp3.harness.oracle import Law
 from pp3.harness.samplers.contract import Kind
-from pp3.harness.trial.problems import EVENTS, Problem, choose
-from pp3.targets import pairs
+from pp3.harness.trial.problems import Problem, choose
 
 ALPHA, POWER, POOL = 1e-5 / 200, 0.999, 100
 MARGIN = 1.1  # of requests, for directions whose variance is larger than the null's
 SURE = -math.log(1 - POWER)  # mean of a Poisson count that is 0 with probability 1 - POWER
 NOTHING = 1e-15  # an effect size that is the rounding of a table
 LEAST, MOST = 200, 1 << 40  # requests that are looked at
-ACCEPT, KEPT, FORBIDDEN = "accept", "kept", "forbidden"
+SINGLE = 2_000  # outcomes that are looked at alone, each from two sides
+ACCEPT, KEPT, FORBIDDEN, RARE = "accept", "kept", "forbidden", "rare-cell"
 WHOLE = (Event.LENGTH.value, Event.JOINT.value, Event.BONUS.value)  # one check a target, whatever the position
 
 
@@ -191,6 +192,32 @@ def needed(found: list[Difference], share: int) -> int | None:
     return None
 
 
+def rare(found: list[Difference], share: int) -> int | None:
+    """Requests of each law at which one outcome alone, unpooled, is seen by an exact binomial test, of either side.
+
+    The level is that of one of SINGLE outcomes; counts of rare outcomes are Poisson to within their probability.
+    """
+    least: int | None = None
+    for one in found:
+        rate = float(one.rate) * share
+        for p, q in one.shifts:
+            gap = abs(float(q) - float(p))
+            if gap**2 < NOTHING * float(p) or not rate:
+                continue
+            requests = 3 / (rate * max(float(p), float(q)))  # a mean of 3
+            while requests < (least or MOST):
+                expected, seen = requests * rate * float(p), requests * rate * float(q)
+                if q > p:
+                    power = stats.poisson.sf(stats.poisson.isf(ALPHA / SINGLE, expected), seen)
+                else:
+                    power = stats.poisson.cdf(stats.poisson.ppf(ALPHA / SINGLE, expected) - 1, seen)
+                if power >= POWER:
+                    least = math.ceil(requests)
+                    break
+                requests *= 1.05
+    return None if least is None else math.ceil(least * MARGIN)
+
+
 def planned(sampler: Correct, name: str) -> dict[str, int]:
     """Requests of each law at which each check sees a sampler on a problem; those that never do are left out."""
     problem = problem_of(sampler, name)
@@ -198,6 +225,8 @@ def planned(sampler: Correct, name: str) -> dict[str, int]:
     for one in differences(sampler, problem):
         by_check.setdefault(one.check, []).append(one)
     found = {check: needed(group, problem.share) for check, group in by_check.items()}
+    singles = [one for group in by_check.values() for one in group if one.event not in (ACCEPT, KEPT)]
+    found[RARE] = rare([one for one in singles if one.cell.rate], problem.share)
     forbidden = max((one.forbidden for group in by_check.values() for one in group), default=Fraction(0))
     if forbidden:
         found[FORBIDDEN] = math.ceil(SURE / float(forbidden) / problem.share * MARGIN)

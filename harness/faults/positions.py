@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.faults.correct import BONUS, Correct, Integers, Round, Words, high
-from pp3.harness.faults.fault import Fault, Shows
+from pp3.harness.faults.fault import MADE, Shows, planting
 from pp3.harness.faults.residual import STUDY
 from pp3.harness.samplers.contract import Kind
 
-CAUSE = "position, bonus and length"
+plant = planting("position, bonus and length")
 
 
 class OneLate(Correct):
@@ -166,14 +166,6 @@ class BonusOfFirstDraft(Correct):
         return this.tables.bonus.draw(self.bonus_row(target, this.batch.depth, this.contexts[which, -1]), spread)
 
 
-def plant(id: str, sampler: type[Correct], witness: str, report: str, targets: tuple[str, ...], **more: Any) -> Fault:
-    """A fault of this cause, described by its sampler."""
-    kind = more.pop("kind", Kind.VERIFIER)
-    about = " ".join((sampler.__doc__ or "").split())
-    said = {"id": id, "report": report, "about": about, "cause": CAUSE, "witness": witness, "targets": targets}
-    return Fault(**said | {"sampler": lambda: sampler(kind)} | more)
-
-
 FAULTS = (
     plant("K3-013", OneLate, "forbidden", "lattice issue 243", ("context",), shows=Shows.ROUND),
     plant("K3-013/ratio", RatioOneLate, "forbidden", "lattice issue 243", ("near",)),
@@ -189,5 +181,5 @@ FAULTS = (
     plant("K3-016/void", VoidOneLate, "full-target", STUDY, ("void",), others=("prefix",), sole=True),
     plant("K3-016/void-draft", VoidOfDraft, "full-target", STUDY, ("void",), others=("prefix",)),
     plant("K3-017/draft", DraftOneLate, "proposal", STUDY, ("near",), kind=Kind.PROPOSAL, sole=True, others=("pair",)),
-    plant("sole-joint", BonusOfFirstDraft, "joint", "made for this battery", ("whole",), shows=Shows.ROUND, sole=True),
+    plant("sole-joint", BonusOfFirstDraft, "joint", MADE, ("whole",), shows=Shows.ROUND, sole=True),
 )

@@ -52,8 +52,12 @@ def unmasked(rows: Integers, part: int) -> Integers:
     return found
 
 
+def short(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Values of any shape rounded to the eight bits of a bfloat16, half to even."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
 def bfloat16(rows: Integers) -> Integers:
-    """Rows with every probability rounded to eight bits of mantissa, and then of the same sums."""
-    bits = (rows / rows.sum(axis=1, keepdims=True)).astype(np.float32).view(np.uint32)
-    near = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    return apportioned(near.astype(np.float64), rows.sum(axis=1))
+    """Rows with every probability rounded to a bfloat16, and then of the same sums."""
+    return apportioned(short(rows / rows.sum(axis=1, keepdims=True)), rows.sum(axis=1))

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.faults.correct import DRAFT, Correct, Integers, Round, Words, high
-from pp3.harness.faults.fault import Fault, Shows
+from pp3.harness.faults.fault import MADE, Shows, planting
 from pp3.harness.faults.reshape import apportioned, best, without_each
 from pp3.harness.faults.round_law import Mass
 from pp3.harness.samplers.contract import Kind
 
-CAUSE = "replacement"
+plant = planting("replacement")
 
 
 class Softmax(Correct):
@@ -163,14 +163,6 @@ class PreviousProposal(Correct):
         return this.tables.residual.draw(key, self.replacing(this, which, at))
 
 
-def plant(id: str, sampler: type[Correct], witness: str, report: str, targets: tuple[str, ...], **more: Any) -> Fault:
-    """A fault of this cause, described by its sampler."""
-    kind = more.pop("kind", Kind.VERIFIER)
-    about = " ".join((sampler.__doc__ or "").split())
-    said = {"id": id, "report": report, "about": about, "cause": CAUSE, "witness": witness, "targets": targets}
-    return Fault(**said | {"sampler": lambda: sampler(kind)} | more)
-
-
 STUDY = "study of statistics, section 3"
 FAULTS = (
     plant("K2-008", Softmax, "forbidden", "huggingface/transformers PR 28508", ("near",)),
@@ -178,13 +170,13 @@ FAULTS = (
     plant("K2-008/target", WholeTarget, "forbidden", STUDY, ("near",)),
     plant("K2-008/reversed", Reversed, "forbidden", STUDY, ("near",)),
     plant("K2-008/masked", WholeWhereTargetWins, "residual", STUDY, ("near",), others=("recovery", "joint")),
-    plant("K2-008/unnormalised", Unnormalised, "token", "made for this battery", ("near",)),
-    plant("K2-008/rarely", Rarely, "forbidden", STUDY, ("near",), sole=True),
+    plant("K2-008/unnormalised", Unnormalised, "token", MADE, ("near",)),
+    plant("K2-008/rarely", Rarely, "forbidden", STUDY, ("near",), requests=40_000, sole=True),
     plant("K2-009", SharedCoin, "token", "vllm-project/vllm-ascend PR 16370", ("far", "near")),
-    plant("K2-009/draft", SharedDraft, "recovery", STUDY, ("far",), kind=Kind.PIPELINE, shows=Shows.ROUND),
+    plant("K2-009/draft", SharedDraft, "token", STUDY, ("far",), kind=Kind.PIPELINE, shows=Shows.ROUND),
     plant("K2-010", ZeroedFirst, "length", "vllm-project/vllm-ascend PR 2881", ("near",)),
     plant("K2-011", Argmax, "residual", "mistral.rs PR 2424", ("near",), others=("token", "recovery")),
     plant("K2-012/position", PreviousProposal, "forbidden", STUDY, ("near",), shows=Shows.ROUND),
-    plant("sole-residual", TwoExchanged, "residual", "made for this battery", ("near",), others=("recovery",), sole=True),
-    plant("sole-recovery", PlaceOfDraft, "recovery", "made for this battery", ("far",), shows=Shows.ROUND, sole=True),
+    plant("sole-residual", TwoExchanged, "residual", MADE, ("near",), requests=160_000, others=("recovery",), sole=True),
+    plant("sole-recovery", PlaceOfDraft, "recovery", MADE, ("far",), shows=Shows.ROUND, sole=True),
 )

@@ -74,13 +74,13 @@ class RoundLaw:
     def _emitted(self, event: Event, j: int, c: int) -> Mass:
         """Mass of each token for one visit of a place."""
         if event is Event.FULL_TARGET:
-            return self._drawn(self.tables.void.weights[self.sampler.void_row(self.target, j, np.array(c))])
+            return self._drawn(self.tables.void.counts(int(self.sampler.void_row(self.target, j, np.array(c)))))
         if event is Event.BONUS:
-            return self._drawn(self.tables.bonus.weights[self.sampler.bonus_row(self.target, j, np.array(c))])
+            return self._drawn(self.tables.bonus.counts(int(self.sampler.bonus_row(self.target, j, np.array(c)))))
         if self.depth == 0:
             lump = self.target.lump
             found: Mass = {}
-            row = self.tables.plain.weights[int(self.target.row_of[0, c])]
+            row = self.tables.plain.counts(int(self.target.row_of[0, c]))
             for token, mass in self._drawn(row).items():
                 seen = token if lump is None else int(lump[c, token])
                 found[seen] = found.get(seen, Fraction(0)) + mass
@@ -106,7 +106,7 @@ class RoundLaw:
         if sampler.kind == Kind.VERIFIER:
             law = target.proposal_weights()[target.row_of[j, c]]
         else:
-            law = self.tables.draft.weights[sampler.draft_row(target, j, np.array(c))]
+            law = self.tables.draft.counts(int(sampler.draft_row(target, j, np.array(c))))
         proposal, chance = self._drawn(law), self.acceptance(j, c)
         kept = {x: mass * chance[x] for x, mass in proposal.items() if chance[x]}
         replaced: Mass = {}
@@ -119,11 +119,11 @@ class RoundLaw:
         """The law of what replaces a token that was rejected."""
         sampler, target, x, at = self.sampler, self.target, np.array(token), np.array(c)
         pair = sampler.target_row(target, j, at, x) * len(target.weights) + sampler.ratio_row(target, j, at, x)
-        row = self.tables.residual.weights[sampler.residual_key(target, pair, x)]
+        key = int(sampler.residual_key(target, pair, x))
         if hasattr(sampler, "replaced_law"):
-            found: Mass = sampler.replaced_law(row, self.acceptance(j, c)[token])
+            found: Mass = sampler.replaced_law(self.tables.residual.weights[key], self.acceptance(j, c)[token])
             return found
-        return self._drawn(row)
+        return self._drawn(self.tables.residual.counts(key))
 
     def _drawn(self, row: Any) -> Mass:
         total = int(row.sum())
