@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.faults.correct import Correct, Integers
-from pp3.harness.faults.fault import Fault, Shows
+from pp3.harness.faults.fault import MADE, Fault, Shows, planting
 from pp3.harness.faults.reshape import apportioned
 from pp3.harness.samplers.contract import Batch, Kind
 
+plant = planting("dose")
 LADDER = "study of statistics, section 3.1"
 
 
@@ -57,6 +58,45 @@ class Copies(Correct):
         return np.where(late, np.maximum(batch.requests - 1, 0), batch.requests)
 
 
+class PlainRow(Correct):
+    """The first row of a plain sampler's table is off by 0.03 in total variation."""
+
+    def plain_law(self, target: Any) -> Integers:
+        """Row 0 moved."""
+        return first_moved(super().plain_law(target))
+
+
+class FirstDraft(Correct):
+    """The first draft's law is off by 0.03 in total variation, and no other's."""
+
+    def draft_law(self, target: Any) -> Integers:
+        """Row 0 moved."""
+        return first_moved(super().draft_law(target))
+
+
+class BonusRow(Correct):
+    """The bonus is off by 0.03 in total variation; so is it given the token before it, with more degrees of freedom."""
+
+    def bonus_law(self, target: Any) -> Integers:
+        """Moved."""
+        return moved(super().bonus_law(target), 0.03)
+
+
+class VoidRow(Correct):
+    """What replaces an invalidated first draft is off by 0.03 in total variation."""
+
+    def void_law(self, target: Any) -> Integers:
+        """Row 0 moved."""
+        return first_moved(super().void_law(target))
+
+
+def first_moved(rows: Integers) -> Integers:
+    """Rows of which the first is moved by 0.03."""
+    found = rows.copy()
+    found[:1] = moved(rows[:1], 0.03)
+    return found
+
+
 def _dose(id: str, of: Any, size: float, **said: Any) -> Fault:
     about = f"{' '.join(of.__doc__.split())} Here {size:g}."
     return Fault(**{"id": id, "report": LADDER, "about": about, "cause": "dose", "sampler": lambda: of(size)} | said)
@@ -64,12 +104,12 @@ def _dose(id: str, of: Any, size: float, **said: Any) -> Fault:
 
 FAULTS = (
     *(
-        _dose(f"dose-q-{size:g}", WrongRatio, size, targets=("far",), witness="length", requests=requests)
-        for size, requests in ((0.003, 20_000), (0.01, 20_000), (0.03, 20_000))
+        _dose(f"dose-q-{size:g}", WrongRatio, size, targets=("far",), witness="accept", requests=requests)
+        for size, requests in ((0.003, 2_200_000), (0.01, 200_000), (0.03, 32_000))
     ),
     *(
         _dose(f"dose-draft-{size:g}", WrongDraft, size, targets=("near",), witness="proposal", requests=requests)
-        for size, requests in ((0.003, 20_000), (0.01, 20_000), (0.03, 20_000))
+        for size, requests in ((0.003, 3_600_000), (0.01, 330_000), (0.03, 37_000))
     ),
     *(
         _dose(
@@ -83,6 +123,10 @@ FAULTS = (
             others=("pair", "length-pair") if rho > 0.01 else (),
             sole=rho == 0.01,
         )
-        for rho, requests in ((0.01, 20_000), (0.05, 20_000))
+        for rho, requests in ((0.01, 110_000), (0.05, 20_000))
     ),
+    plant("sole-token", PlainRow, "token", MADE, ("rows-of-12",), kind=Kind.PLAIN, requests=45_000, sole=True),
+    plant("sole-proposal", FirstDraft, "proposal", MADE, ("near",), kind=Kind.PROPOSAL, requests=40_000, sole=True),
+    plant("sole-bonus", BonusRow, "bonus", MADE, ("equal",), requests=40_000, others=("prefix",), sole=True),
+    plant("sole-full-target", VoidRow, "full-target", MADE, ("void",), requests=20_000, sole=True),
 )

@@ -27,6 +27,7 @@ MARGIN = 1.1  # of requests, for directions whose variance is larger than the nu
 SURE = -math.log(1 - POWER)  # mean of a Poisson count that is 0 with probability 1 - POWER
 NOTHING = 1e-15  # an effect size that is the rounding of a table
 LEAST, MOST = 200, 1 << 40  # requests that are looked at
+TRIED = 4
 SINGLE = 2_000  # outcomes that are looked at alone, each from two sides
 ACCEPT, KEPT, FORBIDDEN, RARE = "accept", "kept", "forbidden", "rare-cell"
 WHOLE = (Event.LENGTH.value, Event.JOINT.value, Event.BONUS.value)  # one check a target, whatever the position
@@ -84,7 +85,7 @@ def problem_of(sampler: Correct, name: str) -> Problem:
     ValueError where the problem does not apply.
     """
     kind = Kind(sampler.kind) if sampler.kind in list(Kind) else Kind.PIPELINE
-    who = sampler.describe() if kind == sampler.kind else replace(type(sampler)(kind).describe())
+    who = sampler.describe() if kind == sampler.kind else type(sampler)(kind).describe()
     found, left_out = choose(who, [name])
     if not found:
         raise ValueError(f"{name} is no problem of {who.name}: {left_out}")
@@ -115,8 +116,8 @@ def _live(law: RoundLaw, null: Law) -> Iterator[tuple[int, int, Fraction, Fracti
     share = Fraction(1, len(patterns))
     for j, c in sorted({place for pattern in patterns for place in null.reached(law.depth, pattern)}):
         met = [p for p in patterns if j < law.depth and not law.void(p)[j]]
-        if met:
-            before = sum((null.reached(law.depth, p).get((j, c), Fraction(0)) for p in met), Fraction(0))
+        before = sum((null.reached(law.depth, p).get((j, c), Fraction(0)) for p in met), Fraction(0))
+        if before:
             after = sum((law.reach(p).get((j, c), Fraction(0)) for p in met), Fraction(0))
             yield j, c, before * share, after * share
 
@@ -175,15 +176,18 @@ def strength(found: list[Difference], requests: int, share: int) -> tuple[int, f
             continue
         q = np.bincount(pooled.groups, weights=[float(q) for _, q in one.shifts], minlength=pooled.df + 1)
         df += pooled.df
-        size += requests * share * float(one.rate) * float(((q - pooled.probabilities) ** 2 / pooled.probabilities).sum())
+        size += (
+            requests * share * float(one.rate) * float(((q - pooled.probabilities) ** 2 / pooled.probabilities).sum())
+        )
     return df, size
 
 
 def needed(found: list[Difference], share: int) -> int | None:
     """Requests of each law at which one check sees this, MARGIN included; None beyond MOST."""
-    if max(float(one.rate) * one.effect for one in found) < NOTHING:
+    effect = math.fsum(float(one.rate) * one.effect for one in found)
+    if effect < NOTHING:
         return None
-    requests = LEAST
+    requests = max(LEAST, int(noncentrality(ALPHA, 1, POWER) / (effect * share)))  # more is needed when pooled
     while requests < MOST:
         df, size = strength(found, requests, share)
         if df and size >= noncentrality(ALPHA, df, POWER):
@@ -197,25 +201,31 @@ def rare(found: list[Difference], share: int) -> int | None:
 
     The level is that of one of SINGLE outcomes; counts of rare outcomes are Poisson to within their probability.
     """
-    least: int | None = None
-    for one in found:
-        rate = float(one.rate) * share
-        for p, q in one.shifts:
-            gap = abs(float(q) - float(p))
-            if gap**2 < NOTHING * float(p) or not rate:
-                continue
-            requests = 3 / (rate * max(float(p), float(q)))  # a mean of 3
-            while requests < (least or MOST):
-                expected, seen = requests * rate * float(p), requests * rate * float(q)
-                if q > p:
-                    power = stats.poisson.sf(stats.poisson.isf(ALPHA / SINGLE, expected), seen)
-                else:
-                    power = stats.poisson.cdf(stats.poisson.ppf(ALPHA / SINGLE, expected) - 1, seen)
-                if power >= POWER:
-                    least = math.ceil(requests)
-                    break
-                requests *= 1.05
-    return None if least is None else math.ceil(least * MARGIN)
+    shifts = [
+        (float(p), float(q), float(one.rate) * share)
+        for one in found
+        for p, q in one.shifts
+        if float(one.rate) * float(q - p) ** 2 >= NOTHING * float(p)
+    ]
+    # Near to normal, requests go with p / (rate (q - p)^2); the few that promise most are computed.
+    shifts.sort(key=lambda shift: max(shift[:2]) / (shift[2] * (shift[0] - shift[1]) ** 2))
+    needs = [_alone(*shift) for shift in shifts[:TRIED]]
+    return min((math.ceil(need * MARGIN) for need in needs if need is not None), default=None)
+
+
+def _alone(p: float, q: float, rate: float) -> float | None:
+    """Requests at which one outcome's count shows q for p, both per event of this rate; None beyond MOST."""
+    requests = 3 / (rate * max(p, q))  # a mean of 3
+    while requests < MOST:
+        expected, seen = requests * rate * p, requests * rate * q
+        if q > p:
+            power = stats.poisson.sf(stats.poisson.isf(ALPHA / SINGLE, expected), seen)
+        else:
+            power = stats.poisson.cdf(stats.poisson.ppf(ALPHA / SINGLE, expected) - 1, seen)
+        if power >= POWER:
+            return requests
+        requests *= 1.05
+    return None
 
 
 def planned(sampler: Correct, name: str) -> dict[str, int]:
@@ -231,6 +241,17 @@ def planned(sampler: Correct, name: str) -> dict[str, int]:
     if forbidden:
         found[FORBIDDEN] = math.ceil(SURE / float(forbidden) / problem.share * MARGIN)
     return {check: requests for check, requests in found.items() if requests is not None}
+
+
+def matching(law: Any, rho: float) -> int:
+    """Requests at which copying the request before with probability rho shows in the equal ones of disjoint pairs.
+
+    Pairs are equal with s = sum p^2, and with s + rho (1 - s) of a copy: w^2 = rho^2 (1 - s) / s, one pair a request
+    and its neighbour (study of statistics, section 3). law is [vocab], of any sum.
+    """
+    equal = float(((law / law.sum()) ** 2).sum())
+    pairs = noncentrality(ALPHA, 1, POWER) * equal / (rho**2 * (1 - equal))
+    return math.ceil(2 * pairs * MARGIN)
 
 
 def by_witness(fault: Fault) -> dict[str, int]:

@@ -105,10 +105,8 @@ FAULTS = (
     plant("K5-021/one-heat", OneHeat, "token", STUDY, ("mixed",)),
     plant("K5-021/draft", DraftUnheated, "proposal", "vLLM issue 9834", ("near",), kind=PIPELINE),
     plant("K5-022", FilteredBonus, "forbidden", "vLLM issue 42744", ("far",)),
-    plant("K6-026", MaskOffAfterVoid, "full-target", "vLLM issue 44006", ("void",), sole=True),
+    plant("K6-026", MaskOffAfterVoid, "full-target", "vLLM issue 44006", ("void",)),
     plant("K6-026/bonus", FilteredDrafts, "forbidden", "vLLM issue 44006", ("far",), others=("bonus",)),
     plant("K6-026/mixed", FilteredRatio, "forbidden", "vLLM issues 54437 and 54442", ("mixed",), others=("bonus",)),
-    plant(
-        "K4-019", NeighboursFilter, "forbidden", "omlx PR 1824", ("rows-of-12",), kind=Kind.PLAIN, shows=Shows.ROUND
-    ),
+    plant("K4-019", NeighboursFilter, "forbidden", "omlx PR 1824", ("rows-of-12",), kind=Kind.PLAIN, shows=Shows.ROUND),
 )

@@ -148,7 +148,9 @@ class Rarely(Correct):
     def residual(self, p: Integers, q: Integers) -> Integers:
         """The residual and a hundredth of P, each of its own mass."""
         left = super().residual(p, q)
-        return apportioned(99 * left / np.maximum(left.sum(axis=1, keepdims=True), 1) + p / p.sum(axis=1, keepdims=True), p.sum(axis=1))
+        return apportioned(
+            99 * left / np.maximum(left.sum(axis=1, keepdims=True), 1) + p / p.sum(axis=1, keepdims=True), p.sum(axis=1)
+        )
 
 
 class PreviousProposal(Correct):
@@ -166,17 +168,19 @@ class PreviousProposal(Correct):
 STUDY = "study of statistics, section 3"
 FAULTS = (
     plant("K2-008", Softmax, "forbidden", "huggingface/transformers PR 28508", ("near",)),
-    plant("K2-008/absolute", Unclamped, "forbidden", STUDY, ("near",)),
-    plant("K2-008/target", WholeTarget, "forbidden", STUDY, ("near",)),
-    plant("K2-008/reversed", Reversed, "forbidden", STUDY, ("near",)),
-    plant("K2-008/masked", WholeWhereTargetWins, "residual", STUDY, ("near",), others=("recovery", "joint")),
-    plant("K2-008/unnormalised", Unnormalised, "token", MADE, ("near",)),
-    plant("K2-008/rarely", Rarely, "forbidden", STUDY, ("near",), requests=40_000, sole=True),
+    plant("K2/absolute", Unclamped, "forbidden", STUDY, ("near",)),
+    plant("K2/target", WholeTarget, "forbidden", STUDY, ("near",)),
+    plant("K2/reversed", Reversed, "forbidden", STUDY, ("near",)),
+    plant("K2/masked", WholeWhereTargetWins, "residual", STUDY, ("near",), others=("recovery", "joint")),
+    plant("K2/unnormalised", Unnormalised, "token", MADE, ("near",)),
+    plant("K2/rarely", Rarely, "forbidden", STUDY, ("near",), requests=40_000, sole=True),
     plant("K2-009", SharedCoin, "token", "vllm-project/vllm-ascend PR 16370", ("far", "near")),
     plant("K2-009/draft", SharedDraft, "token", STUDY, ("far",), kind=Kind.PIPELINE, shows=Shows.ROUND),
     plant("K2-010", ZeroedFirst, "length", "vllm-project/vllm-ascend PR 2881", ("near",)),
     plant("K2-011", Argmax, "residual", "mistral.rs PR 2424", ("near",), others=("token", "recovery")),
-    plant("K2-012/position", PreviousProposal, "forbidden", STUDY, ("near",), shows=Shows.ROUND),
-    plant("sole-residual", TwoExchanged, "residual", MADE, ("near",), requests=160_000, others=("recovery",), sole=True),
+    plant("K2/position", PreviousProposal, "forbidden", STUDY, ("near",), shows=Shows.ROUND),
+    plant(
+        "sole-residual", TwoExchanged, "residual", MADE, ("near",), requests=160_000, others=("recovery",), sole=True
+    ),
     plant("sole-recovery", PlaceOfDraft, "recovery", MADE, ("far",), shows=Shows.ROUND, sole=True),
 )

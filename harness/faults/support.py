@@ -96,7 +96,9 @@ class CoarseZeroCoin(ZeroCoin):
 EXACT: dict[str, Any] = {"shows": Shows.EXACT}
 FAULTS = (
     plant("K9-038", ZeroNoise, "exact:exponential", "pytorch issue 192577", ("rows-of-24",), **EXACT | PLAIN),
-    plant("K9-038/often", OftenZeroNoise, "forbidden", "pytorch issue 192577", ("rows-of-24",), **PLAIN, shows=Shows.ROUND),
+    plant(
+        "K9-038/often", OftenZeroNoise, "forbidden", "pytorch issue 192577", ("rows-of-24",), **PLAIN, shows=Shows.ROUND
+    ),
     plant("K9-039", Left, "exact:draws", "pytorch issues 48841 and 50034", ("far",), **EXACT),
     plant("K9-039/byte", ByteLeft, "forbidden", "pytorch issues 48841 and 50034", ("far",), shows=Shows.ROUND),
     plant("K9-040", One, "exact:draws", "sgl-project/sglang issue 25106", ("far",), **EXACT),

@@ -196,18 +196,20 @@ class HigherId(Filtered):
 
 PLAIN: dict[str, Any] = {"kind": Kind.PLAIN, "requests": 4_000}
 FAULTS = (
-    plant("K7-028", DropsCrossing, "token", "fishaudio/fish-speech PR 1171; Biohub/esm PR 360", ("rows-of-12",), **PLAIN),
+    plant(
+        "K7-028", DropsCrossing, "token", "fishaudio/fish-speech PR 1171; Biohub/esm PR 360", ("rows-of-12",), **PLAIN
+    ),
     plant("K7-029", KeepsTies, "forbidden", "flashinfer PR 3774", ("rows-of-10",), **PLAIN),
     plant("K7-029/top-p", KeepsTiesOfP, "forbidden", "flashinfer PR 3774", ("rows-of-10",), **PLAIN),
     plant("K7-030", NotRenormalised, "forbidden", "ml-explore/mlx-lm PR 388", ("rows-of-4",), **PLAIN),
     plant("K7-031", ClampedSentinel, "token", "ggml-org/llama.cpp PR 5388", ("rows-of-12",), **PLAIN),
     plant("K7-032", StaleSorted, "forbidden", "ggml-org/llama.cpp PR 4261", ("rows-of-12",), **PLAIN),
     plant("K7-033", OneMoreAtHit, "forbidden", "huggingface/transformers issue 18976", ("rows-of-6",), **PLAIN),
-    plant("K7-034/k", OneMore, "forbidden", "study of statistics", ("rows-of-12",), **PLAIN),
-    plant("K7-034/min-p", StrictMinP, "token", "study of statistics", ("rows-of-6",), **PLAIN),
-    plant("K7-034/absolute", AbsoluteMinP, "token", "study of statistics", ("rows-of-12",), **PLAIN),
-    plant("K7-034/order", TopPFirst, "forbidden", "study of statistics", ("rows-of-12", "rows-of-4"), **PLAIN),
-    plant("K7-034/higher-id", HigherId, "forbidden", "flashinfer PR 3774", ("rows-of-10",), **PLAIN),
+    plant("K7/k", OneMore, "forbidden", "study of statistics", ("rows-of-12",), **PLAIN),
+    plant("K7/min-p", StrictMinP, "token", "study of statistics", ("rows-of-6",), **PLAIN),
+    plant("K7/absolute", AbsoluteMinP, "token", "study of statistics", ("rows-of-12",), **PLAIN),
+    plant("K7/order", TopPFirst, "forbidden", "study of statistics", ("rows-of-12", "rows-of-4"), **PLAIN),
+    plant("K7/higher-id", HigherId, "forbidden", "flashinfer PR 3774", ("rows-of-10",), **PLAIN),
     plant("K5-024", MinKept, "forbidden", "ggml-org/llama.cpp PR 5564", ("rows-of-12",), **PLAIN),
     plant("K4-020", FirstRowsOrder, "forbidden", "mlx-vlm PR 1094", ("rows-of-12",), **PLAIN),
 )
