@@ -1,4 +1,4 @@
-"""The list of planted faults: whole, distinct, each with a witness that there is, each caught where that can be tried."""
+"""The list of planted faults: whole and distinct, each with a witness, each caught where that can be tried."""
 
 import hashlib
 import re

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from pp3.harness.faults import CONTROLS
-from pp3.harness.faults.correct import CERTAIN, Correct, Running, high
+from pp3.harness.faults.correct import CERTAIN, Correct
 from pp3.harness.faults.fault import Control
+from pp3.harness.faults.running import Running, high
 from pp3.harness.samplers.contract import Batch, Emission, Kind
 from pp3.harness.seeds import Seed
 from pp3.harness.trial.api import describe, plan

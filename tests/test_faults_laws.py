@@ -218,6 +218,13 @@ def test_the_requests_of_copies_are_those_of_a_match_count() -> None:
     assert (stats.binom.sf(seen - 1, pairs, equal) <= laws.ALPHA / 2).sum() >= 195
 
 
+@pytest.mark.parametrize("rho", [0.01, 0.05])
+def test_a_dose_of_copies_has_the_requests_it_needs(rho: float) -> None:
+    (fault,) = [fault for fault in FAULTS if fault.id == f"dose-copy-{rho:g}"]
+    problem = laws.problem_of(Correct(Kind.PIPELINE), fault.targets[0])
+    assert laws.matching(problem.target.weights[problem.target.row_of[0, 0]], rho) <= fault.requests
+
+
 def test_choose_knows_every_target() -> None:
     for fault in FAULTS:
         who = fault.sampler().describe()

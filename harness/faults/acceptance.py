@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import CERTAIN, ENGINE, Correct, Integers
+from pp3.harness.faults.correct import CERTAIN, ENGINE, Correct
 from pp3.harness.faults.fault import MADE, Shows, planting
 from pp3.harness.faults.reshape import best, bfloat16, heated, unmasked, without_each
+from pp3.harness.faults.running import Integers
 from pp3.harness.samplers.contract import Kind
 
 plant = planting("acceptance and proposal disagree")
@@ -209,9 +210,9 @@ ENGINE_FAULTS = (  # of the kind `engine`: drafts stay inside
         kind=ENGINE,
         others=WELL_KNOWN,
         sole=True,
-        about="Drawn drafts are judged as point masses and stay inside: every token is right, and what is reported says "
-        "so by its lengths alone. A check of what ends a round, or of pairs of lengths as a product law, holds the same "
-        "shift; no shift of lengths is without one in what is replaced, since kept and replaced add up to the target.",
+        about="Drawn drafts are judged as point masses and stay inside: every token is right, fewer are kept. What "
+        "ends a round, and pairs of lengths as a product law, hold the same shift: kept and replaced add up to the "
+        "target, so that lengths never shift alone.",
     ),
     plant("sole-kept", SwappedIds, "kept", MADE, ("far",), kind=ENGINE, others=("residual",), sole=True),
 )

@@ -1,12 +1,14 @@
 """K12 to K15: what the contract asks for besides a law: repeatable, complete, inside the vocabulary, as declared."""
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pp3.harness.faults.correct import Correct, Integers, Round, Words
+from pp3.harness.faults.correct import Correct, Round
 from pp3.harness.faults.fault import MADE, Shows, planting
+from pp3.harness.faults.running import Integers, Words
 from pp3.harness.samplers.contract import Batch, Emission, Kind, Rule
 from pp3.harness.tally import start_of
 
@@ -19,7 +21,8 @@ class FirstSeed(Correct):
 
     def address(self, batch: Batch, purpose: str) -> Integers:
         """First request and place, which are the request again as long as launches follow each other."""
-        return batch.requests[0] + np.arange(len(batch))
+        found: Integers = batch.requests[0] + np.arange(len(batch))
+        return found
 
 
 class SaltedBySlot(Correct):
@@ -54,11 +57,11 @@ class KeepsVoid(Correct):
 
 
 class Unwritten(Correct):
-    """One time in 4,096 no lane finds a winner and the output is not written."""
+    """One time in 1,024 no lane finds a winner and the output is not written."""
 
     def last(self, this: Round, length: Integers) -> Integers:
         """What the memory held."""
-        missed = self.words(this.batch, "winner", 1)[:, 0] >> np.uint64(52) == 0
+        missed = self.words(this.batch, "winner", 1)[:, 0] >> np.uint64(54) == 0
         return np.where(missed, UNWRITTEN, super().last(this, length))
 
 
@@ -66,11 +69,11 @@ class OneBeyond(Correct):
     """A row with masked tokens goes through NaN, and its argmax is the padding's first id, V."""
 
     def run(self, batch: Batch) -> Any:
-        """One request in 512 of those."""
+        """One request in 64 of those."""
         found = super().run(batch)
         start = self.plain_rows(batch, start_of(batch.target, batch.requests))
         lost = (batch.target.weights[start] == 0).any(axis=1)
-        lost &= self.words(batch, "padding", 1)[:, 0] >> np.uint64(55) == 0
+        lost &= self.words(batch, "padding", 1)[:, 0] >> np.uint64(58) == 0
         return np.where(lost, batch.target.weights.shape[1], found)
 
 
@@ -127,7 +130,7 @@ class OtherDrafts(Correct):
 class IgnoredMode(Correct):
     """Block verification is accepted as an option, and ignored."""
 
-    declared = {"rule": Rule.BLOCK}  # noqa: RUF012  # a table
+    declared = MappingProxyType({"rule": Rule.BLOCK})
 
 
 class InPlace(Correct):
@@ -193,7 +196,7 @@ FAULTS = (
         "joint",
         "vllm-project/vllm-ascend PR 15673",
         ("whole",),
-        requests=50_000,
+        requests=55_000,
         others=("forbidden", "length"),
     ),
 )

@@ -1,10 +1,14 @@
 """C1 to C5: right rules that look wrong. A battery that rejects one of them is no battery."""
 
+from types import MappingProxyType
+
 import numpy as np
+import numpy.typing as npt
 
 from pp3.harness.faults.acceptance import PointMass
-from pp3.harness.faults.correct import Correct, Integers, Round
+from pp3.harness.faults.correct import Correct, Round
 from pp3.harness.faults.fault import Control
+from pp3.harness.faults.running import Integers
 from pp3.harness.faults.truncation import Filtered
 from pp3.harness.samplers.contract import Carrier, Kind, Rule, Void
 
@@ -12,11 +16,11 @@ from pp3.harness.samplers.contract import Carrier, Kind, Rule, Void
 class OneHot(PointMass):
     """Each draft counts as a point mass, and that is what is declared: kept with P(x), replaced from P without x."""
 
-    declared = {"draft_carrier": Carrier.ONE_HOT}  # noqa: RUF012  # a table
+    declared = MappingProxyType({"draft_carrier": Carrier.ONE_HOT})
 
 
 class Candidates(Correct):
-    """A rejected draft is followed by the likeliest of what is left, kept with its probability there, else by another."""
+    """A rejected draft is followed by the likeliest of what is left, kept with its share of it, else by another."""
 
     def replace(self, this: Round, which: Integers, at: Integers) -> Integers:
         """The second candidate is a point mass among the residual."""
@@ -34,11 +38,12 @@ class Candidates(Correct):
 class SampleMatch(Correct):
     """A token is drawn from the target, the draft kept where it is equal, and the token emitted either way."""
 
-    declared = {"rule": Rule.SAMPLE_MATCH, "void": Void.FULL_TARGET}  # noqa: RUF012  # a table
+    declared = MappingProxyType({"rule": Rule.SAMPLE_MATCH, "void": Void.FULL_TARGET})
 
-    def accept(self, this: Round) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    def accept(self, this: Round) -> npt.NDArray[np.bool_]:
         """Whether the draw is the draft."""
-        return self._drawn(this) == this.drafts
+        kept: npt.NDArray[np.bool_] = self._drawn(this) == this.drafts
+        return kept
 
     def replace(self, this: Round, which: Integers, at: Integers) -> Integers:
         """The draw that was not the draft."""
@@ -69,5 +74,5 @@ CONTROLS = (
     _control("C2", Candidates, Kind.VERIFIER),
     _control("C3", SampleMatch, Kind.VERIFIER),
     _control("C4", OneHot, Kind.PIPELINE),
-    _control("C5", Plain, Kind.PLAIN, ("rows-of-7", "rows-of-8", "rows-of-10", "rows-of-12", "rows-of-16")),
+    _control("C5", Plain, Kind.PLAIN),
 )

@@ -1,8 +1,8 @@
 """One correct sampler of every kind, in small steps: a planted fault overrides one of them.
 
-Laws are the target's integer tables. A word is 64 bits of the sampler's own, addressed by purpose and request number, so
-that nothing depends on the size or order of a batch. A draft is kept where word / 2 < ceil(P * 2^63 / Q), and a token is
-found where word * sum / 2^64, rounded down, falls among running sums: each law is met to 2^-63.
+Laws are the target's integer tables. A word is 64 bits of the sampler's own, addressed by purpose and request number,
+so that nothing depends on the size or order of a batch. A draft is kept where word / 2 < ceil(P * 2^63 / Q), and a
+token is found where word * sum / 2^64, rounded down, falls among running sums: each law is met to 2^-63.
 """
 
 from collections.abc import Mapping
@@ -14,49 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pp3.harness.faults.running import Integers, Running, Words
 from pp3.harness.samplers.contract import INVALIDATED, Batch, Carrier, Description, Emission, Kind, Randomness
 from pp3.harness.samplers.words import words
 from pp3.harness.tally import start_of
 
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 DRAFT, ACCEPT, REPLACE, BONUS = "draft", "accept", "replace", "bonus"  # purposes of a word
 CERTAIN = 1 << 63  # words of acceptance
 ENGINE = "engine"  # a pipeline whose drafts stay inside
-LOW = np.uint64(0xFFFFFFFF)
-HALF = np.uint64(32)
-
-
-def high(word: Words, factor: Integers) -> Integers:
-    """floor(word * factor / 2^64), both [n], factor below 2^62: the high half of a product, by halves of 32 bits."""
-    other = factor.astype(np.uint64)
-    a, b, c, d = word >> HALF, word & LOW, other >> HALF, other & LOW
-    middle = (b * d >> HALF) + (a * d & LOW) + (b * c & LOW)
-    return (a * c + (a * d >> HALF) + (b * c >> HALF) + (middle >> HALF)).astype(np.int64)
-
-
-class Running:
-    """Rows of integer weights [rows, vocab], none negative, to draw tokens from by their running sums."""
-
-    def __init__(self, weights: Integers) -> None:
-        self.weights = weights
-        self.totals = weights.sum(axis=1)
-        self.lift = np.arange(len(weights)) * int(self.totals.max())
-        self.sums = (np.cumsum(weights, axis=1) + self.lift[:, None]).ravel()
-
-    def at(self, rows: Integers, places: Integers) -> Integers:
-        """The token of each place [n], 0 <= place < total of its row [n]."""
-        found: Integers = np.searchsorted(self.sums, places + self.lift[rows], side="right")
-        return found - rows * self.weights.shape[1]
-
-    def draw(self, rows: Integers, word: Words) -> Integers:
-        """A token of each row [n] by its word [n]."""
-        return self.at(rows, high(word, self.totals[rows]))
-
-    def counts(self, row: int) -> Integers:
-        """How often each token of a row is drawn, in proportion, [vocab]."""
-        found: Integers = self.weights[row]
-        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,7 +40,8 @@ class Tables:
     def edges(self) -> Words:
         """How many of the 2^63 acceptance words keep a token, [pairs, vocab]."""
         kept = -(-self.accepting * CERTAIN // np.where(self.of == 0, 1, self.of))
-        return np.where(self.accepting >= self.of, CERTAIN, kept).astype(np.uint64)
+        edges: Words = np.where(self.accepting >= self.of, CERTAIN, kept).astype(np.uint64)
+        return edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,7 +60,7 @@ class Round:
 
 
 class Correct:
-    """Standard rejection (Leviathan et al. 2023): min(1, P/Q), then (P - Q)+, then the bonus. Keeps nothing of a batch."""
+    """Standard rejection (Leviathan et al. 2023): min(1, P/Q), then (P - Q)+, then the bonus. Keeps no batch."""
 
     declared: Mapping[str, Any] = MappingProxyType({})
     running: type[Running] = Running
@@ -163,7 +129,8 @@ class Correct:
 
     def residual(self, p: Integers, q: Integers) -> Integers:
         """What replaces a rejected draft, of P and Q in pairs [pairs, vocab]: [keys, vocab], of any sum."""
-        return np.maximum(p - q, 0)
+        found: Integers = np.maximum(p - q, 0)
+        return found
 
     def residual_key(self, target: Any, pair: Integers, token: Integers) -> Integers:
         """Which row of `residual` replaces a rejected token, elementwise."""
@@ -231,7 +198,8 @@ class Correct:
         before, token = this.contexts[:, :-1], this.tokens
         p = self.read(this, "target", self.target_row(target, position, before, token))
         q = self.read(this, "ratio", self.ratio_row(target, position, before, token))
-        return p * len(target.weights) + q
+        pair: Integers = p * len(target.weights) + q
+        return pair
 
     def read(self, this: Round, which: str, rows: Integers) -> Integers:
         """The rows [n, depth] of the target or the ratio as the kernel finds them in its buffer."""
@@ -278,7 +246,8 @@ class Correct:
 
     def replacing(self, this: Round, which: Integers, at: Integers) -> Words:
         """Words [m] of the replacements."""
-        return self.words(this.batch, REPLACE, 1)[which, 0]
+        found: Words = self.words(this.batch, REPLACE, 1)[which, 0]
+        return found
 
     def emit(self, this: Round, proposed: Integers, length: Integers, last: Integers) -> Emission:
         """What a round came to."""

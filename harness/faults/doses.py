@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import Correct, Integers
+from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import MADE, Fault, Shows, planting
 from pp3.harness.faults.reshape import apportioned
+from pp3.harness.faults.running import Integers
 from pp3.harness.samplers.contract import Batch, Kind
 
 plant = planting("dose")
@@ -38,7 +39,7 @@ class WrongDraft(Correct):
 
 
 def moved(rows: Integers, size: float) -> Integers:
-    """Rows with `size` of their mass moved from the tokens of their first half to those of the second, in proportion."""
+    """Rows with `size` of their mass moved from the tokens of the first half to those of the second, in proportion."""
     total = rows.sum(axis=1, keepdims=True)
     first = np.cumsum(rows, axis=1) - rows < total / 2
     share = (rows * first).sum(axis=1, keepdims=True) / total
@@ -99,7 +100,8 @@ def first_moved(rows: Integers) -> Integers:
 
 def _dose(id: str, of: Any, size: float, **said: Any) -> Fault:
     about = f"{' '.join(of.__doc__.split())} Here {size:g}."
-    return Fault(**{"id": id, "report": LADDER, "about": about, "cause": "dose", "sampler": lambda: of(size)} | said)
+    made: dict[str, Any] = {"id": id, "report": LADDER, "about": about, "cause": "dose", "sampler": lambda: of(size)}
+    return Fault(**made | said)
 
 
 FAULTS = (

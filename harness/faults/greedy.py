@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import Correct, Integers
+from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import planting
+from pp3.harness.faults.running import Integers
 from pp3.harness.faults.truncation import Filtered, Row
 from pp3.harness.samplers.contract import Kind
 

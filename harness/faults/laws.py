@@ -90,7 +90,7 @@ def problem_of(sampler: Correct, name: str) -> Problem:
     if not found:
         raise ValueError(f"{name} is no problem of {who.name}: {left_out}")
     if kind != sampler.kind:
-        return replace(found[0], events=found[0].events - {Event.PROPOSAL})
+        return replace(found[0], events=set(found[0].events) - {Event.PROPOSAL})
     return found[0]
 
 

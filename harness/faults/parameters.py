@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.faults.acceptance import heats
-from pp3.harness.faults.correct import Correct, Integers
+from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import Shows, planting
 from pp3.harness.faults.reshape import heated, unmasked
+from pp3.harness.faults.running import Integers
 from pp3.harness.samplers.contract import Batch, Kind
 
 plant = planting("a parameter or a mask on one path only")
@@ -55,7 +56,7 @@ class DraftUnheated(Correct):
         return heated(super().draft_law(target), heats(target))
 
 
-class FilteredBonus(Correct):
+class OnlyBonusFiltered(Correct):
     """The filter is applied to the bonus only: what it removes is kept and recovered."""
 
     def target_law(self, target: Any) -> Integers:
@@ -63,7 +64,7 @@ class FilteredBonus(Correct):
         return unmasked(super().target_law(target), 16)
 
 
-class FilteredDrafts(Correct):
+class UnmaskedBonus(Correct):
     """The mask is lost on the bonus row."""
 
     def bonus_law(self, target: Any) -> Integers:
@@ -71,8 +72,8 @@ class FilteredDrafts(Correct):
         return unmasked(super().bonus_law(target), 16)
 
 
-class FilteredRatio(Correct):
-    """The mask is applied in the ratio, and not in the bonus of a request whose batch holds an unmasked one."""
+class UnmaskedEverySecond(Correct):
+    """The mask is lost on the bonus of every second row, as where a batch holds unmasked requests too."""
 
     def bonus_law(self, target: Any) -> Integers:
         """The bonus of every other row is that of the whole vocabulary."""
@@ -104,9 +105,11 @@ FAULTS = (
     plant("K5-021/draft-twice", DraftHeatedTwice, "forbidden", STUDY, ("near",)),
     plant("K5-021/one-heat", OneHeat, "token", STUDY, ("mixed",)),
     plant("K5-021/draft", DraftUnheated, "proposal", "vLLM issue 9834", ("near",), kind=PIPELINE),
-    plant("K5-022", FilteredBonus, "forbidden", "vLLM issue 42744", ("far",)),
+    plant("K5-022", OnlyBonusFiltered, "forbidden", "vLLM issue 42744", ("far",)),
     plant("K6-026", MaskOffAfterVoid, "full-target", "vLLM issue 44006", ("void",)),
-    plant("K6-026/bonus", FilteredDrafts, "forbidden", "vLLM issue 44006", ("far",), others=("bonus",)),
-    plant("K6-026/mixed", FilteredRatio, "forbidden", "vLLM issues 54437 and 54442", ("mixed",), others=("bonus",)),
+    plant("K6-026/bonus", UnmaskedBonus, "forbidden", "vLLM issue 44006", ("far",), others=("bonus",)),
+    plant(
+        "K6-026/mixed", UnmaskedEverySecond, "forbidden", "vLLM issues 54437 and 54442", ("mixed",), others=("bonus",)
+    ),
     plant("K4-019", NeighboursFilter, "forbidden", "omlx PR 1824", ("rows-of-12",), kind=Kind.PLAIN, shows=Shows.ROUND),
 )

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pp3.harness.faults.correct import BONUS, Correct, Integers, Round, Words, high
+from pp3.harness.faults.correct import BONUS, Correct, Round
 from pp3.harness.faults.fault import MADE, Shows, planting
 from pp3.harness.faults.residual import STUDY
+from pp3.harness.faults.running import Integers, Words, high
 from pp3.harness.samplers.contract import Kind
 
 plant = planting("position, bonus and length")

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import Correct, Integers, Running, Words, high
-from pp3.harness.faults.reshape import short
+from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import MADE, Shows, planting
+from pp3.harness.faults.reshape import short
+from pp3.harness.faults.running import Integers, Running, Words, high
 from pp3.harness.samplers.contract import Batch, Kind
 from pp3.harness.tally import start_of
 
@@ -85,7 +86,8 @@ class RemainderOf(Running):
         """How many of the 2^24 words leave each token's places."""
         whole, rest = divmod(1 << 24, int(self.totals[row]))
         ends = np.cumsum(self.weights[row])
-        return whole * self.weights[row] + np.diff(np.minimum(ends, rest), prepend=0)
+        found: Integers = whole * self.weights[row] + np.diff(np.minimum(ends, rest), prepend=0)
+        return found
 
 
 class Remainder(Correct):
@@ -112,7 +114,8 @@ class SaturatedSum(Running):
     def counts(self, row: int) -> Integers:
         """Up to 15/16 of the mass."""
         ends = np.minimum(np.cumsum(self.weights[row]), int(self.totals[row]) * 15 // 16)
-        return np.diff(ends, prepend=0)
+        found: Integers = np.diff(ends, prepend=0)
+        return found
 
 
 class Saturated(Correct):
@@ -128,10 +131,8 @@ class CollapsedTail(Correct):
         """The first of each six of a row's rarest tokens, where there are as many."""
         found = super().run(batch)
         rows = self.plain_rows(batch, start_of(batch.target, batch.requests))
-        return np.take_along_axis(self._slots(batch.target)[rows], found[:, None], axis=1)[:, 0]
-
-    def _slots(self, target: Any) -> Integers:
-        return _slots(self.plain_law(target))
+        slots = _slots(self.plain_law(batch.target))
+        return np.take_along_axis(slots[rows], found[:, None], axis=1)[:, 0]
 
 
 def _slots(weights: Integers) -> Integers:

@@ -43,7 +43,7 @@ def swapped(rows: Integers, one: Integers, other: Integers) -> Integers:
 
 
 def unmasked(rows: Integers, part: int) -> Integers:
-    """Rows with one of `part` parts of their mass moved to the tokens that they lack, evenly; those that lack none stay."""
+    """Rows with one of `part` parts of their mass moved evenly to the tokens that they lack, if any."""
     lacking = rows == 0
     count = lacking.sum(axis=1, keepdims=True)
     given = np.where(lacking & (count > 0), rows.sum(axis=1, keepdims=True) // part // np.maximum(count, 1), 0)

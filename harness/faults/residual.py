@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import DRAFT, Correct, Integers, Round, Words, high
+from pp3.harness.faults.correct import DRAFT, Correct, Round
 from pp3.harness.faults.fault import MADE, Shows, planting
 from pp3.harness.faults.reshape import apportioned, best, without_each
 from pp3.harness.faults.round_law import Mass
+from pp3.harness.faults.running import Integers, Words, high
 from pp3.harness.samplers.contract import Kind
 
 plant = planting("replacement")
@@ -28,7 +29,8 @@ class Unclamped(Correct):
 
     def residual(self, p: Integers, q: Integers) -> Integers:
         """|P - Q|."""
-        return np.abs(p - q)
+        found: Integers = np.abs(p - q)
+        return found
 
 
 class WholeTarget(Correct):
@@ -44,7 +46,8 @@ class Reversed(Correct):
 
     def residual(self, p: Integers, q: Integers) -> Integers:
         """(Q - P)+: what was just rejected."""
-        return np.maximum(q - p, 0)
+        found: Integers = np.maximum(q - p, 0)
+        return found
 
 
 class WholeWhereTargetWins(Correct):
@@ -52,7 +55,8 @@ class WholeWhereTargetWins(Correct):
 
     def residual(self, p: Integers, q: Integers) -> Integers:
         """P where it exceeds Q."""
-        return np.where(p > q, p, 0)
+        found: Integers = np.where(p > q, p, 0)
+        return found
 
 
 class Unnormalised(Correct):
@@ -60,7 +64,7 @@ class Unnormalised(Correct):
 
     def residual(self, p: Integers, q: Integers) -> Integers:
         """The last of the support takes the mass that is missing."""
-        left = np.maximum(p - q, 0)
+        left: Integers = np.maximum(p - q, 0)
         last = left.shape[1] - 1 - (left > 0)[:, ::-1].argmax(axis=1)
         left[np.arange(len(left)), last] += p.sum(axis=1) - left.sum(axis=1)
         return left
@@ -113,7 +117,7 @@ class SharedDraft(Correct):
 
 
 class PlaceOfDraft(Correct):
-    """The replacement is looked up at the rejected draft's place among all that is rejected, which has the same mass."""
+    """The replacement is looked up at the rejected draft's place among all that is rejected, of the same mass."""
 
     def replace(self, this: Round, which: Integers, at: Integers) -> Integers:
         """Uniform over the residual, and a function of the draft."""

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from pp3.harness.faults.correct import Correct, Integers, Round
+from pp3.harness.faults.correct import Correct, Round
 from pp3.harness.faults.fault import Shows, planting
+from pp3.harness.faults.running import Integers
 from pp3.harness.samplers.contract import Emission, Kind
 
 plant = planting("row and slot alignment")

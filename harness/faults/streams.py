@@ -1,12 +1,13 @@
-"""K11: words that are used twice, or hang together. The law of each round alone is right where `about` does not say so."""
+"""K11: words that are used twice, or hang together; the law of each round alone is mostly right."""
 
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import ACCEPT, DRAFT, REPLACE, Correct, Integers, Round, Words
+from pp3.harness.faults.correct import ACCEPT, DRAFT, REPLACE, Correct, Round
 from pp3.harness.faults.fault import MADE, Shows, planting
+from pp3.harness.faults.running import Integers, Words
 from pp3.harness.samplers.contract import Batch, Kind
 
 plant = planting("random numbers used twice, or not independent")
@@ -138,7 +139,7 @@ class Rotated(Correct):
 
 @cache
 def turn(first: tuple[int, ...], second: tuple[int, ...]) -> int:
-    """A multiple of 2^-12 by which to turn a uniform that drew from one law and then draws from the other, both [vocab].
+    """A multiple of 2^-12 by which to turn a uniform that drew from one law, [vocab], before it draws from the other.
 
     Chosen so that the two tokens are equal nearest to as often as independent ones are.
     """

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import Correct, Integers, Running, Words, high
+from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import Shows, planting
+from pp3.harness.faults.running import Integers, Running, Words, high
 from pp3.harness.samplers.contract import Batch, Kind
 
 plant = planting("support and end points")
@@ -27,7 +28,7 @@ class ZeroNoise(Correct):
 
 
 class OftenZeroNoise(ZeroNoise):
-    """An exponential of 0 makes 0 / 0 of a token without probability, and NaN wins: as often as a half-precision one."""
+    """An exponential of 0 makes 0 / 0 of a token without probability, and NaN wins: in half precision, often."""
 
     rate = 2.0**-11
 
@@ -38,7 +39,8 @@ class LeftSide(Running):
     def at(self, rows: Integers, places: Integers) -> Integers:
         """The token before, where a place is a border."""
         found = np.searchsorted(self.sums, places + self.lift[rows], side="left")
-        return np.maximum(found - rows * self.weights.shape[1], 0)
+        token: Integers = np.maximum(found - rows * self.weights.shape[1], 0)
+        return token
 
 
 class Left(Correct):

@@ -1,13 +1,15 @@
 """K7: the borders of top-k, top-p and min-p, and their ties; and what else goes wrong between filters."""
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pp3.harness.faults.correct import Correct, Integers
+from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import planting
 from pp3.harness.faults.reshape import apportioned
+from pp3.harness.faults.running import Integers
 from pp3.harness.filters import Hit, Order, Ties
 from pp3.harness.samplers.contract import Kind
 
@@ -19,13 +21,15 @@ Row = npt.NDArray[np.float64]  # probabilities [vocab], falling, 0 where filtere
 class Filtered(Correct):
     """Temperature, top-k, top-p of what is left, min-p, in FP64; of tied tokens the lower ids are kept."""
 
-    declared = {  # noqa: RUF012  # a table
-        "filters": ("temperature", "top_k", "top_p", "min_p"),
-        "order": Order.TOP_K_FIRST,
-        "ties": Ties.LOWER_ID,
-        "top_p_ties": Ties.LOWER_ID,
-        "top_p_hit": Hit.STOPS,
-    }
+    declared = MappingProxyType(
+        {
+            "filters": ("temperature", "top_k", "top_p", "min_p"),
+            "order": Order.TOP_K_FIRST,
+            "ties": Ties.LOWER_ID,
+            "top_p_ties": Ties.LOWER_ID,
+            "top_p_hit": Hit.STOPS,
+        }
+    )
 
     def __init__(self, kind: str = Kind.PLAIN) -> None:
         super().__init__(kind)
