@@ -1,4 +1,4 @@
-"""`pp3 faults`: plant every fault, and print which check catches which, what a plain test misses, what peers would ship."""
+"""`pp3 faults`: plant every fault; print which check catches it, what a plain test misses, what peers would ship."""
 
 import difflib
 from collections.abc import Sequence
@@ -82,7 +82,8 @@ def summary(found: Sequence[Row]) -> str:
 
 def page(found: Sequence[Row]) -> str:
     """docs/faults.md."""
-    return f"{INTRODUCTION}{summary(found)}.\n\n## Who catches what\n\n{_caught(found)}\n## What peers would ship\n\n{_peers(found)}"
+    caught, peers = _caught(found), _peers(found)
+    return f"{INTRODUCTION}{summary(found)}.\n\n## Who catches what\n\n{caught}\n## What peers would ship\n\n{peers}"
 
 
 def _caught(found: Sequence[Row]) -> str:

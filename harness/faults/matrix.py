@@ -16,7 +16,7 @@ import numpy as np
 
 from pp3.harness.cells import Event
 from pp3.harness.faults import CONTROLS, FAULTS
-from pp3.harness.faults.exact import EXACT, PREFIX, said_by
+from pp3.harness.faults.exact import PREFIX, said_by
 from pp3.harness.faults.fault import Control, Fault
 from pp3.harness.faults.peers import RULES
 from pp3.harness.samplers.contract import Kind
@@ -108,7 +108,7 @@ class Tried:
 
 def every() -> dict[str, Fault | Control]:
     """All faults, then all controls, by id."""
-    return {one.id: one for one in (*FAULTS, *CONTROLS)}
+    return {fault.id: fault for fault in FAULTS} | {control.id: control for control in CONTROLS}
 
 
 def rows(wanted: Iterable[str], seeds: int, jobs: int, device: str) -> Iterator[Row]:
@@ -127,21 +127,21 @@ def row(one: Fault | Control, seeds: int = 1, device: str = "cpu") -> Row:
     first = tried(one, 1, device)
     named = _rejects(one)
     caught = sum(named(first if counter == 1 else tried(one, counter, device)) for counter in range(1, seeds + 1))
-    control = isinstance(one, Control)
-    if control:
+    fault = one if isinstance(one, Fault) else None
+    if fault is None:
         verdict = Outcome.CONTROL_PASS if caught == seeds else Outcome.CONTROL_FAIL
-    elif one.witness.startswith(PREFIX):
+    elif fault.witness.startswith(PREFIX):
         quiet = first.judged.verdict is Verdict.PASS
         verdict = Outcome.EXACT_ONLY if caught and quiet else Outcome.ESCAPED
     else:
         verdict = Outcome.CAUGHT if caught == seeds else Outcome.ESCAPED
     return Row(
         id=one.id,
-        cause="control" if control else one.cause,
+        cause=fault.cause if fault else "control",
         about=one.about,
-        report="" if control else one.report,
-        witness="" if control else one.witness,
-        sole=not control and one.sole,
+        report=fault.report if fault else "",
+        witness=fault.witness if fault else "",
+        sole=fault is not None and fault.sole,
         verdict=verdict,
         caught_by=first.witnesses(),
         marginal=_marginal(first),
@@ -168,7 +168,7 @@ def _rejects(one: Fault | Control) -> Callable[[Tried], bool]:
     if isinstance(one, Control):
         return lambda seen: seen.judged.verdict is Verdict.PASS
     if one.witness.startswith(PREFIX):
-        said = bool(said_by(EXACT[one.id]))
+        said = bool(said_by(one))
         return lambda seen: said
     return lambda seen: one.witness in seen.witnesses()
 

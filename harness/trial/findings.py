@@ -18,6 +18,7 @@ from pp3.targets.filtered import Case, cases
 TINY = 1e-300  # below it a double has no digits left
 MOST = 3  # outcomes, and targets, that are named one by one
 MOST_LINES = 8  # reasons that are said
+ALL_ROWS = "rows of many settings in one batch: what hangs together between requests shows"
 PLACE = {
     Event.PROPOSAL: "drafts at position {}",
     Event.TOKEN: "tokens emitted at position {}",
@@ -128,7 +129,7 @@ def hints(trial: Trial, tests: list[TestResult]) -> list[str]:
         problem = _problem(trial, test)
         case = _case(problem, test)
         name = f"{problem.name}, case {case.name}" if case else problem.name
-        found[name] = case.why if case else problem.target.pair.why
+        found[name] = case.why if case else ALL_ROWS if problem.target.labels else problem.target.pair.why
     return [f"{name}: {why}" for name, why in found.items()]
 
 
