@@ -22,7 +22,12 @@ class Shows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fault:
-    """What is planted. `others` may fire as well; `sole` says that nothing else does at this number of requests."""
+    """What is planted, and how it is run.
+
+    `others` may fire as well. `sole`: at this number of requests no check but the witness and `others` is likely to;
+    a sum of all statistics holds what each of them holds, and may fire too where it has few to add.
+    Pairs of neighbouring requests are an even number and the next.
+    """
 
     id: str  # of the catalogue, K<cause>-<number>, and a variant after a slash; or dose-..., sole-...
     report: str  # where the like of it was seen

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import ACCEPT, DRAFT, REPLACE, Correct, Round
+from pp3.harness.faults.correct import ACCEPT, BONUS, DRAFT, REPLACE, Correct, Round
 from pp3.harness.faults.fault import MADE, Shows, planting
 from pp3.harness.faults.running import Integers, Words
 from pp3.harness.samplers.contract import Batch, Kind
@@ -202,13 +202,15 @@ class Stratified(Correct):
     """Words of 4,096 requests fall one into each of 4,096 strata, in random order: every frequency is too good."""
 
     def words(self, batch: Batch, purpose: str, count: int) -> Words:
-        """Draft words by strata, at each position on its own."""
+        """Words of drafts and bonus by strata, at each position on its own."""
         found = super().words(batch, purpose, count)
-        if purpose != DRAFT or not len(batch):
+        if purpose not in (DRAFT, BONUS) or not len(batch):
             return found
         block = batch.requests >> 12
         first, last = int(block.min()), int(block.max()) + 1
-        order = self.words_of(batch, "order", count, np.arange(first << 12, last << 12)).reshape(-1, 4096, count)
+        order = self.words_of(batch, f"order/{purpose}", count, np.arange(first << 12, last << 12)).reshape(
+            -1, 4096, count
+        )
         stratum = order.argsort(axis=1).argsort(axis=1).reshape(-1, count)[batch.requests - (first << 12)]
         return (stratum.astype(np.uint64) << np.uint64(52)) + (found >> np.uint64(12))
 
