@@ -1,5 +1,7 @@
 """Our own sampler through the trial contract: what it is given, the law it is held to, and that both adapters agree."""
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from pp3.harness.trial.seen import FINE, Seen, seen
 from pp3.harness.trial.survey import select
 from pp3.harness.trial.tickets import VOCAB, nearest_bf16, places, ticketed
 from pp3.harness.verdict import Verdict
-from pp3.kernels import reference
+from pp3.kernels import reference, verifier
 from pp3.targets import pairs
 from pp3.targets.pairs import build
 from pp3.targets.target import ONE
@@ -53,18 +55,18 @@ def problem(name: str) -> Problem:
     return found
 
 
-def tried(sampler: Sampler, targets: list[str], requests: int) -> tuple[Verdict, list[str]]:
+def tried(sampler: Sampler, targets: list[str], requests: int, device: str = "cpu") -> tuple[Verdict, list[str]]:
     """A trial in this process."""
     trial = make(TrialSpec(targets=targets, requests=requests, pool=20), sampler.describe(), "test")
     seed = Seed.of(trial.plan_sha256, 1)
-    judged = conclude(trial, run(trial, sampler, seed, "cpu", lambda stage, done, total: None), "a CPU")
+    judged = conclude(trial, run(trial, sampler, seed, device, lambda stage, done, total: None), device)
     return judged.verdict, judged.reasons
 
 
 def numbers(emission: Emission) -> dict[str, npt.NDArray[np.int64]]:
     """Everything that was emitted, as int64 arrays."""
     fields = ("status", "tokens", "num_sampled", "proposed", "drafts", "support", "tickets")
-    return {field: np.asarray(getattr(emission, field)).astype(np.int64) for field in fields}
+    return {field: torch.as_tensor(getattr(emission, field)).cpu().numpy().astype(np.int64) for field in fields}
 
 
 @pytest.mark.parametrize("name", pairs.NAMES)
@@ -233,9 +235,9 @@ def test_laws_of_logits_and_tickets_are_the_tickets_on_a_finer_grid() -> None:
     assert (fine.proposal == own.proposal * (FINE // ONE)).all()
 
 
-def batch(name: str, count: int, first: int = 0) -> Batch:
+def batch(name: str, count: int, first: int = 0, device: str = "cpu") -> Batch:
     """Some requests of a pair."""
-    return batch_of(problem(name), WHO, SEED, first, first + count, "cpu")
+    return batch_of(problem(name), WHO, SEED, first, first + count, device)
 
 
 @pytest.mark.parametrize("name", pairs.NAMES)
@@ -246,6 +248,20 @@ def test_the_kernels_emit_what_the_reference_emits(name: str) -> None:
     for field, values in expected.items():
         assert (got[field] == values).all(), field
     assert (expected["status"] == reference.OK).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", pairs.NAMES)
+def test_the_kernels_on_a_gpu_emit_what_the_reference_emits(name: str) -> None:
+    """Bit for bit; 2^16 requests in one launch."""
+    got, expected = (numbers(sampler.run(batch(name, 1 << 16, 12_345, "cuda"))) for sampler in (Kernels(), Reference()))
+    for field, values in expected.items():
+        assert (got[field] == values).all(), field
+
+
+@pytest.mark.gpu
+def test_the_kernels_pass_on_a_gpu() -> None:
+    assert tried(Kernels(), [], 200_000, "cuda") == (Verdict.PASS, [])
 
 
 @pytest.mark.parametrize("name", ["mixed", "mixed-greedy"])
@@ -308,6 +324,20 @@ def test_the_catalogue_has_both() -> None:
         assert isinstance(registry.load(entry), maker)
         assert registry.load(entry).describe().name == name
         assert registry.missing(entry, gpu=False) == ""
+
+
+def test_they_say_what_they_are_made_of() -> None:
+    """The files of the numbers by their digests; device code is the kernels' alone."""
+    kernels, plain = (dict(sampler.describe().files) for sampler in (Kernels(), Reference()))
+    text = Path(str(verifier.__file__)).read_bytes()
+    assert kernels["pp3/kernels/verifier.py"] == hashlib.sha256(text).hexdigest()
+    assert {name.rpartition("/")[2] for name in set(kernels) - set(plain)} == {
+        "exponential.py",
+        "philox.py",
+        "proposal.py",
+        "verifier.py",
+    }
+    assert set(plain) - set(kernels) == {"pp3/harness/samplers/reference.py"}
 
 
 def test_a_survey_waits_for_them_where_they_are_fast() -> None:

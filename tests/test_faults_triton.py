@@ -8,6 +8,7 @@ import pytest
 
 from pp3.harness.faults.triton_fault import TextFault
 from pp3.harness.faults.triton_text import FAULTS, FILES, HOME, SEEN_BY, edited, few_rows, planted, run_on
+from pp3.harness.samplers.own import Kernels
 from pp3.harness.verdict import Verdict
 from pp3.kernels import philox, proposal, verifier
 
@@ -16,6 +17,7 @@ OF_TRIALS = {"token", "full-target", "bonus", "length", "proposal", "accept", "k
 OF_TRIALS |= {"pair", "length-pair", "recovery", "joint", "forbidden", "breach", "invalid"}
 OF_ENUMERATIONS = {f"exact:{name}" for name in ("draws", "edges", "exponential", "counters", "invariance", "pairs")}
 SMOKE = ("accept-le", "draw-of-the-first-position", "tickets-rounded")  # one of each launcher's, and of what is rare
+OF_A_TRIAL = [fault for fault in FAULTS if fault.witness in OF_TRIALS]
 ALL = [pytest.param(fault, id=fault.id, marks=() if fault.id in SMOKE else pytest.mark.soak) for fault in FAULTS]
 
 
@@ -68,6 +70,10 @@ def test_the_real_kernels_are_left_alone() -> None:
         home = Path(copied.__file__).parent
         assert home != HOME
         assert {copied, judging}.isdisjoint({proposal, verifier})
+        made_of = dict(Kernels(copied, judging).describe().files)
+        assert (
+            made_of["pp3_planted_philox_1_round/philox.py"] != dict(Kernels().describe().files)["pp3/kernels/philox.py"]
+        )
     assert set(sys.modules) == before
     assert not home.exists()
 
@@ -95,6 +101,21 @@ def test_the_trials_try_what_is_planted() -> None:
     control = run_on(None, "cpu", 100, ("near",))
     assert control.caught_by == ()
     assert control.verdict is Verdict.INCONCLUSIVE  # with so few
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fault", OF_A_TRIAL, ids=lambda fault: fault.id)
+def test_its_witness_catches_it_on_a_gpu(fault: TextFault) -> None:
+    """In a fiftieth of the million requests that it may take."""
+    outcome = run_on(fault, "cuda", 20_000)
+    assert outcome.verdict in (Verdict.FAIL, Verdict.INVALID)
+    assert fault.witness in outcome.caught_by, outcome
+
+
+@pytest.mark.gpu
+def test_the_control_passes_on_a_gpu() -> None:
+    outcome = run_on(None, "cuda", 20_000)
+    assert (outcome.verdict, outcome.caught_by) == (Verdict.PASS, ()), outcome.reasons
 
 
 @pytest.mark.soak

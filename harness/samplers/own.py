@@ -4,6 +4,8 @@ The kernels get their rows as any sampler does, each request its own in memory. 
 follows from the request's keys, round and position (semantics section 1).
 """
 
+import hashlib
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +13,10 @@ import numpy as np
 import torch
 
 from pp3 import __version__
+from pp3.harness.samplers import reference as reference_sampler
 from pp3.harness.samplers.contract import WANTED, Batch, Carrier, Description, Emission, Kind, Randomness, Void
 from pp3.harness.samplers.reference import ReferenceSampler
-from pp3.kernels import reference
+from pp3.kernels import addressing, reference
 from pp3.kernels.addressing import Purpose
 
 
@@ -22,7 +25,7 @@ class Reference:
 
     def describe(self) -> Description:
         """See the contract."""
-        return _description("pp3-top32-reference")
+        return _description("pp3-top32-reference", reference_sampler, reference, addressing)
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request."""
@@ -44,7 +47,8 @@ class Kernels:
 
     def describe(self) -> Description:
         """See the contract."""
-        return _description("pp3-top32-kernels")
+        device_code = (self.proposal, self.proposal.exponential, self.proposal.philox, self.verifier)
+        return _description("pp3-top32-kernels", *device_code, reference, addressing)
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request."""
@@ -81,11 +85,13 @@ class Kernels:
         )
 
 
-def _description(name: str) -> Description:
+def _description(name: str, *modules: ModuleType) -> Description:
+    """Who a sampler is that is made of these modules."""
     return Description(
         name=name,
         version=__version__,
         kind=Kind.PIPELINE,
+        files=tuple(_digest(module) for module in modules),
         target_carrier=Carrier.PROBS,
         draft_carrier=Carrier.TICKETS,
         randomness=Randomness.ADDRESSED,
@@ -94,6 +100,12 @@ def _description(name: str) -> Description:
         min_vocab=reference.MIN_VOCAB,
         max_vocab=reference.MAX_VOCAB,
     )
+
+
+def _digest(module: ModuleType) -> tuple[str, str]:
+    """Name and SHA-256 of a module's file."""
+    content = Path(str(module.__file__)).read_bytes()
+    return f"{module.__name__.replace('.', '/')}.py", hashlib.sha256(content).hexdigest()
 
 
 def _bits(words: Any, device: torch.device) -> torch.Tensor:
