@@ -15,7 +15,7 @@ from scipy import special, stats
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
-from pp3.harness.design import TOO_FEW, Check, Method, Pooled, pool
+from pp3.harness.design import CERTAIN, Check, Method, Pooled, pool
 from pp3.harness.power import Effect, detectable, excluded
 
 DIGITS = 6
@@ -62,7 +62,7 @@ class TestResult:
             return "fail"
         if self.decides:
             return "pass"
-        return "unresolved" if self.reason == TOO_FEW else "certain"
+        return "certain" if self.reason == CERTAIN else "unresolved"
 
     def plain(self) -> dict[str, Any]:
         """Receipt form."""

@@ -24,6 +24,7 @@ from pp3.targets import Target
 
 CERTAIN = "the law has one outcome: any other is a hard failure"
 TOO_FEW = "too few events for two groups of cells"
+NO_SHARE = "its family has no share of alpha"
 
 
 class Method(StrEnum):
@@ -206,6 +207,9 @@ def checks(found: list[Group], alpha: float, least: int, weights: Mapping[str, f
         drafts += [_draft(name, cells, group, least) for name, cells in by_check.items()]
         drafts += _rare(group)
     drafts += _fit(drafts)
+    drafts = [
+        draft if draft.reason or weights[FAMILY[draft.event]] else replace(draft, reason=NO_SHARE) for draft in drafts
+    ]
     able: dict[Family, int] = {}
     for draft in drafts:
         if not draft.reason:

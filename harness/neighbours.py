@@ -109,9 +109,8 @@ class Neighbours:
         if min(self.rounds.values()) < 0 or not hasattr(batch.target, "tables"):
             return []
         found = []
-        slots = batch.tensors.slots
-        by_slot = tokens.new_full((batch.tensors.num_slots,), NONE)
-        by_slot[slots] = tokens
+        by_slot = xp.full((batch.tensors.num_slots,), NONE, **_where(tokens))
+        by_slot[_put(xp, batch.tensors.slots, tokens)] = tokens
         before = self._before.pop("rows", None)
         if before is None or len(before) != len(tokens):
             self._before = {"rows": tokens, "slots": by_slot}
@@ -119,7 +118,7 @@ class Neighbours:
             for name, one, other in (("rows", before, tokens), ("slots", self._before.pop("slots"), by_slot)):
                 found.append(((one >= 0) & (other >= 0), one * 0 + self.rounds[name], (one == other) * 1))
         if hasattr(type(batch.tensors), "identities"):
-            order = xp.argsort(batch.tensors.identities)
+            order = xp.argsort(_put(xp, batch.tensors.identities, tokens))
             one, other = _pairs(xp, tokens[order], 1), _pairs(xp, tokens[order], 1, 1)
             found.append(((one >= 0) & (other >= 0), one * 0 + self.rounds["identities"], (one == other) * 1))
         return found

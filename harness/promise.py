@@ -1,16 +1,19 @@
 """What a campaign promises to see, and whether it can: the total variation of a first token's law."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from pp3.harness.campaign import LARGEST_REQUESTS, Campaign
 from pp3.harness.cells import Event
-from pp3.harness.design import TOO_FEW, Check, design
+from pp3.harness.design import NO_SHARE, TOO_FEW, Check, design
 from pp3.harness.errors import CampaignError
 from pp3.harness.power import detectable
 
 PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)  # a first token, by itself or in its round
+
+DIGITS = 4  # of a total variation that is said
 
 
 def resolution(checks: Sequence[Check], power: float, requests: int) -> float:
@@ -28,7 +31,10 @@ def short(checks: Sequence[Check]) -> bool:
 
 
 def enough(requests: int, detect: float, checks_of: Callable[[int], Sequence[Check]], power: float, where: str) -> int:
-    """So many requests, at least those given, that `detect` is seen; CampaignError if nobody has so many."""
+    """So many requests, at least those given, that `detect` is seen; CampaignError if nobody has so many, or if no
+    number is enough, since the checks that would see it have no share of alpha."""
+    if any(check.reason == NO_SHARE for check in checks_of(requests) if _promised(check)):
+        raise CampaignError(f"{where}: detect = {detect:g} is seen by checks of laws; give weights.law more than 0")
     while (seen := resolution(checks := checks_of(requests), power, requests)) > detect:
         factor = 1.25 if short(checks) else (seen / detect) ** 2
         requests = int(requests * factor * 1.02) + 1
@@ -53,9 +59,10 @@ def keep(campaign: Campaign, where: str) -> None:
     seen = resolution(checks_of(spec.requests), spec.power, spec.requests)
     if seen > spec.detect:
         needed = enough(spec.requests, spec.detect, checks_of, spec.power, where)
+        said = math.ceil(seen * 10**DIGITS) / 10**DIGITS  # so that it is accepted
         raise CampaignError(
             f"{where}: detect = {spec.detect:g} cannot be seen with power {spec.power:g} by {spec.requests:,} requests "
-            f"of each target: they see {seen:.4f}; give requests = {needed:,} or a detect of {seen:.4f}"
+            f"of each target: they see {said:.{DIGITS}f}; give requests = {needed:,} or a detect of {said:.{DIGITS}f}"
         )
 
 

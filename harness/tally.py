@@ -99,13 +99,14 @@ class Tally:
                     draft = xp.where((drafts[:, j] > 0) & (drafts[:, j] < vocab), drafts[:, j], 0)
                     self._judged(xp, put, index[:, j], context, counts & live & ~last, kept - j, draft, token, j)
             if Event.PROPOSAL in self.events and j < depth:
-                context = self._context(xp, context_of, proposed, j, start)
+                there = self._context(xp, context_of, proposed, j, start)
                 inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
                 drafted = good & (j < num_drafts)
                 illegal = illegal + (drafted & ~inside).sum()
-                self._count(xp, drafted & inside, index[kinds[Event.PROPOSAL], j][context], proposed[:, j])
+                self._count(xp, drafted & inside, index[kinds[Event.PROPOSAL], j][there], proposed[:, j])
                 if Event.TOKEN not in self.events:
                     token, counts, live = xp.where(inside, proposed[:, j], 0), drafted & inside, drafted
+                    context = there
             if before is None:
                 first = xp.where(counts, token, NONE)
             elif Event.TOKEN in self.events or (Event.PROPOSAL in self.events and j < depth):

@@ -13,7 +13,7 @@ from scipy import stats
 from pp3.harness import battery, campaign
 from pp3.harness.battery import SEED_FAMILY_ALPHA, judge, number, seed_family, statistics
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import CERTAIN, TOO_FEW, Check, Method, Pooled, design, detectable_tv, pool
+from pp3.harness.design import CERTAIN, NO_SHARE, TOO_FEW, Check, Method, Pooled, design, detectable_tv, pool
 from pp3.harness.verdict import all_cells
 
 SHARES = [40, 25, 15, 10, 6, 4]
@@ -151,6 +151,7 @@ def test_outcomes(counts: list[int], outcome: str) -> None:
     [
         pytest.param(CERTAIN, 0, "certain", id="certain"),
         pytest.param(TOO_FEW, 0, "unresolved", id="too-few"),
+        pytest.param(NO_SHARE, 0, "unresolved", id="no-share"),
         pytest.param(CERTAIN, 1, "fail", id="certain-and-forbidden"),
         pytest.param(TOO_FEW, 2, "fail", id="too-few-and-forbidden"),
     ],
@@ -182,7 +183,19 @@ def test_receipt_form_has_six_digits_and_no_float() -> None:
     plain = judge(check_of(pooled), {pooled.cell.id: [1960, 1290, 745, 505, 280, 220, 0]}, 0.9).plain()
     assert not any(isinstance(value, float) for value in plain.values())
     assert plain["alpha"] == "0.001"
-    assert {"g", "p", "pearson", "pearsonP", "detectableTv", "outcome", "forbidden"} < set(plain)
+    assert {
+        "g",
+        "p",
+        "pearson",
+        "pearsonP",
+        "detectable",
+        "excluded",
+        "unit",
+        "worst",
+        "method",
+        "outcome",
+        "forbidden",
+    } < set(plain)
     assert [number(value) for value in (1 / 3, 1e-17, 123456789.0, 0.0)] == ["0.333333", "1e-17", "1.23457e+08", "0"]
 
 

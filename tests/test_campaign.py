@@ -72,6 +72,34 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "power 1": ("power = 1.0", ["power = 1.0", "between alpha (1e-05) and 1"]),
     "power below alpha": ("power = 1e-9", ["power = 1e-09"]),
     "pool 5": ("pool = 5", ["pool = 5", "at least 20"]),
+    "detect negative": ("detect = -0.1", ["detect = -0.1", "0 (no promise) or a total variation below 1"]),
+    "detect 1": ("detect = 1", ["detect = 1.0", "a total variation below 1"]),
+    "detect NaN": ("detect = nan", ["detect = nan", "a total variation below 1"]),
+    "detect as text": ('detect = "0.1"', ["detect = '0.1'", "Expected `float`, got `str`"]),
+    "detect with another key": ("[detect]\ntotal = 0.1", ["unknown key 'total' of detect", "keys are tv, power"]),
+    "detect with power alone": ("[detect]\npower = 0.9", ["[detect] has no tv", "the total variation that must be"]),
+    "an empty table detect": ("[detect]", ["[detect] has no tv"]),
+    "detect with tv as text": ('[detect]\ntv = "0.1"', ["detect.tv = '0.1'", "it must be a number"]),
+    "detect with tv as a boolean": ("[detect]\ntv = true", ["detect.tv = True", "it must be a number"]),
+    "detect with power as a list": ("[detect]\ntv = 0.1\npower = [0.9]", ["detect.power = [0.9]", "a number"]),
+    "detect with tv beyond 1": ("[detect]\ntv = 1.5", ["detect = 1.5", "a total variation below 1"]),
+    "detect with power 1": ("[detect]\ntv = 0.1\npower = 1", ["power = 1.0", "between alpha (1e-05) and 1"]),
+    "power twice": ("power = 0.9\n[detect]\ntv = 0.1\npower = 0.9", ["power is given twice", "keep one"]),
+    "tolerance negative": ("tolerance = -1e-3", ["tolerance = -0.001", "0 (none) or a total variation below 1"]),
+    "tolerance 1": ("tolerance = 1.0", ["tolerance = 1.0", "0 (none) or a total variation below 1"]),
+    "tolerance NaN": ("tolerance = nan", ["tolerance = nan", "a total variation below 1"]),
+    "a family that there is not": (
+        "[weights]\nlaws = 1.0",
+        ["weights has 'laws'", "its keys are law, conditional, dependence, rare, fit"],
+    ),
+    "a weight above 1": ("[weights]\nlaw = 1.5", ["weights.law = 1.5", "a share from 0 to 1"]),
+    "a weight below 0": ("[weights]\nlaw = 1.0\nfit = -0.5", ["weights.fit = -0.5", "a share from 0 to 1"]),
+    "a weight NaN": ("[weights]\nlaw = nan", ["weights.law = nan", "a share from 0 to 1"]),
+    "weights that sum to less": ("[weights]\nlaw = 0.5\nfit = 0.25", ["sum to 0.75", "divide each by 0.75"]),
+    "weights that sum to more": ("[weights]\nlaw = 0.8\nfit = 0.4", ["sum to 1.2", "divide each by 1.2"]),
+    "weights of 0": ("[weights]\nlaw = 0", ["sum to 0", "the default is"]),
+    "weights as a list": ("weights = [1.0]", ["weights = [1.0]", "Expected `object`, got `array`"]),
+    "a weight as text": ('[weights]\nlaw = "1"', ["Expected `float`, got `str`"]),
     "depth 3": ("depths = [3]", ["depths = [3]", "4 to 5"]),
     "depth 6": ("depths = [4, 6]", ["depths = [4, 6]", "4 to 5"]),
     "no depth": ("depths = []", ["depths = []", "not empty"]),
@@ -253,6 +281,30 @@ def test_a_long_value_is_cut(value: Any) -> None:
     assert "..." in echo(value)
 
 
+PROMISES: dict[str, tuple[str, float, float]] = {
+    "none": ("", 0.0, 0.999),
+    "a number": ("detect = 0.1", 0.1, 0.999),
+    "a table": ("[detect]\ntv = 0.1", 0.1, 0.999),
+    "a table with its power": ("[detect]\ntv = 0.1\npower = 0.9", 0.1, 0.9),
+    "a table and power by itself": ("power = 0.9\n[detect]\ntv = 0.1", 0.1, 0.9),
+    "a whole number": ("[detect]\ntv = 0", 0.0, 0.999),
+}
+
+
+@pytest.mark.parametrize(("text", "detect", "power"), PROMISES.values(), ids=PROMISES)
+def test_what_is_promised(text: str, detect: float, power: float, tmp_path: Path) -> None:
+    """A table [detect] and a number say the same."""
+    spec = load(text, tmp_path).spec
+    assert (spec.detect, spec.power) == (detect, power)
+
+
+def test_the_option_takes_the_place_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_text("[detect]\ntv = 0.1\npower = 0.9")
+    spec = campaigns.load(path, {"detect": 0.2}).spec
+    assert (spec.detect, spec.power) == (0.2, 0.9)
+
+
 def test_the_default_campaign() -> None:
     """What the customer asked for."""
     spec = campaigns.load(None).spec
@@ -260,6 +312,7 @@ def test_the_default_campaign() -> None:
     assert (spec.requests, spec.paired) == (20_000, 100_000)
     assert (spec.batch_sizes, spec.depths) == ([1, 2, 3, 4], [4, 5])
     assert (spec.alpha, spec.pool) == (1e-5, 100)
+    assert (spec.detect, spec.tolerance, spec.weights) == (0.0, 0.0, {})
     assert campaigns.load(None, {"requests": 77}).spec.requests == 77
 
 
@@ -290,6 +343,9 @@ CHANGED: dict[str, Any] = {
     "alpha": 2e-5,
     "pool": 101,
     "power": 0.99,
+    "detect": 0.1,
+    "tolerance": 0.01,
+    "weights": {"law": 0.5, "conditional": 0.5},
 }
 
 

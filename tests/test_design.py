@@ -3,19 +3,25 @@
 import inspect
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from pp3.harness import campaign
+from pp3.harness import campaign, weights
 from pp3.harness.battery import statistics
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import (
     CERTAIN,
+    EMITTED,
+    FAMILY,
+    LAWS,
+    SINGLE,
     TOO_FEW,
     Check,
+    Method,
     design,
     detectable_tv,
     noncentrality,
@@ -123,31 +129,119 @@ def default() -> tuple[campaign.Campaign, list[Check]]:
 
 
 def test_the_family_keeps_its_alpha(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    """Each family divides its weight equally among those of its checks that can decide."""
     chosen, checks = default
-    deciding = [check for check in checks if check.df]
-    assert len(deciding) > 50
-    assert math.fsum(check.alpha for check in checks) <= chosen.spec.alpha * (1 + 1e-12)
-    assert {check.alpha for check in deciding} == {chosen.spec.alpha / len(deciding)}
-    assert all(check.alpha == 0 for check in checks if not check.df)
+    deciding = [check for check in checks if check.decides]
+    assert len(deciding) > 300
+    assert math.fsum(check.alpha for check in checks) == pytest.approx(chosen.spec.alpha, rel=1e-12)
+    for family, weight in weights.DEFAULT.items():
+        alphas = [check.alpha for check in deciding if FAMILY[check.event] == family]
+        assert len(set(alphas)) == 1
+        assert math.fsum(alphas) == pytest.approx(chosen.spec.alpha * weight, rel=1e-12)
+    assert all(bool(check.alpha) == (check.reason == "") for check in checks)
+
+
+def test_every_event_has_a_family() -> None:
+    assert set(FAMILY) == set(Event)
+    assert set(FAMILY.values()) == set(weights.Family)
+    assert set(SINGLE) < set(LAWS)
+
+
+def test_weights_move_the_levels() -> None:
+    """All of alpha to one family: its checks decide, at larger levels, and no other does."""
+    shared = design(campaign.of_document({}, "a test"))
+    alone = design(campaign.of_document({"weights": {"law": 1.0}}, "a test"))
+    for one, other in zip(shared, alone, strict=True):
+        assert (one.id, one.required) == (other.id, other.required)
+        if FAMILY[one.event] is weights.Family.LAW and one.decides:
+            assert other.alpha == pytest.approx(2 * one.alpha)
+        elif FAMILY[one.event] is not weights.Family.LAW:
+            assert not other.decides
 
 
 def test_every_cell_is_in_one_check(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    """Checks of all outcomes, one by one and together, count no cell of their own."""
     chosen, checks = default
     counted = [name for check in checks for name in check.counted]
     assert sorted(counted) == sorted(cell.id for cell in all_cells(chosen))
     assert len({check.id for check in checks}) == len(checks)
     for check in checks:
+        if check.method is Method.FIT:
+            assert not check.counted
+            assert {pooled.cell.event for pooled in check.cells} == {*EMITTED}
+            continue
         assert {pooled.cell.id for pooled in check.cells} <= set(check.counted)
-        assert bool(check.df) == (check.reason == "")
         assert check.events == pytest.approx(sum(pooled.events for pooled in check.cells))
+        if check.method is Method.RARE:
+            assert not check.counted
+            assert {cell.event for cell in check.single} <= set(SINGLE)
+            assert all(len(cell.atoms) > 1 for cell in check.single)
+        elif check.method is Method.REPEAT:
+            assert [cell.id for cell in check.single] == [*check.counted]
+        else:
+            assert bool(check.df) == (check.reason == "")
+            assert not check.single
+
+
+def test_methods(default: tuple[campaign.Campaign, list[Check]]) -> None:
+    """One cell of two outcomes is a coin; each target and depth has one rare-cell check, the campaign one fit."""
+    chosen, checks = default
+    of = {method: [check for check in checks if check.method is method] for method in Method}
+    pairs = [(target.name, depth) for target in chosen.targets for depth in chosen.spec.depths]
+    assert [(check.target, check.depth) for check in of[Method.RARE]] == pairs
+    assert [check.id for check in of[Method.FIT]] == ["fit"]
+    assert {check.event for check in of[Method.REPEAT]} == {Event.REPEAT}
+    assert {check.event for check in of[Method.BINOMIAL]} >= {Event.MATCH}
+    for check in of[Method.BINOMIAL]:
+        assert check.df == len(check.cells) == len(check.counted) == 1
+        assert len(check.cells[0].cell.atoms) == 2
+    for check in of[Method.G]:
+        assert check.df != 1 or len(check.counted) > 1 or len(check.cells[0].cell.atoms) > 2
 
 
 def test_every_group_expects_the_pool(default: tuple[campaign.Campaign, list[Check]]) -> None:
     chosen, checks = default
     share = chosen.spec.requests // len(chosen.spec.depths)
     for pooled in itertools.chain.from_iterable(check.cells for check in checks):
-        assert pooled.events == float(share * pooled.cell.rate)
-        assert (pooled.events * pooled.probabilities >= chosen.spec.pool * (1 - 1e-12)).all()
+        law = pooled.cell.probabilities()
+        mass = math.fsum(law[pooled.groups >= 0])
+        assert pooled.events == pytest.approx(float(share * pooled.cell.rate) * mass, rel=1e-12)
+        for stratum in range(int(pooled.strata[-1]) + 1):
+            mine = pooled.strata == stratum
+            inside = np.isin(pooled.groups, np.flatnonzero(mine))
+            events = float(share * pooled.cell.rate) * math.fsum(law[inside])
+            assert mine.sum() > 1
+            assert math.fsum(pooled.probabilities[mine]) == pytest.approx(1, abs=1e-12)
+            assert (events * pooled.probabilities[mine] >= chosen.spec.pool * (1 - 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("shares", "strata", "groups", "owners"),
+    [
+        pytest.param([10, 10, 30, 50], [0, 0, 1, 1], [0, 1, 2, 3], [0, 0, 1, 1], id="two-strata"),
+        pytest.param([9, 11, 30, 50], [0, 0, 1, 1], [-1, -1, 0, 1], [0, 0], id="one-too-rare-decides-nothing"),
+        pytest.param([20, 30, 50], [0, 1, 1], [-1, 0, 1], [0, 0], id="one-outcome-decides-nothing"),
+        pytest.param([30, 5, 5, 10, 50], [0, 1, 1, 1, 0], [0, 2, 2, 3, 1], [0, 0, 1, 1], id="pooled-within"),
+    ],
+)
+def test_strata_are_pooled_by_themselves(
+    shares: list[int], strata: list[int], groups: list[int], owners: list[int]
+) -> None:
+    """1,000 events, and 100 a group."""
+    pooled = pool(replace(cell(shares), strata=np.array(strata)), 1000, 100)
+    assert pooled is not None
+    assert (pooled.groups.tolist(), pooled.strata.tolist()) == (groups, owners)
+    assert pooled.df == len(owners) - len(set(owners))
+    inside = [share for share, group in zip(shares, groups, strict=True) if group >= 0]
+    assert pooled.events == pytest.approx(10 * sum(inside))
+    for group, probability in enumerate(pooled.probabilities):
+        mine = [i for i, g in enumerate(groups) if g == group]
+        whole = sum(share for share, s in zip(shares, strata, strict=True) if s == strata[mine[0]])
+        assert probability == pytest.approx(sum(shares[i] for i in mine) / whole, rel=1e-14)
+
+
+def test_strata_none_of_which_can_decide() -> None:
+    assert pool(replace(cell([1, 1, 1]), strata=np.arange(3)), 10**9, 20) is None
 
 
 def test_what_is_required_and_what_is_certain(default: tuple[campaign.Campaign, list[Check]]) -> None:
@@ -169,9 +263,11 @@ def test_what_is_required_and_what_is_certain(default: tuple[campaign.Campaign, 
 
 
 def test_too_few_requests_decide_nothing() -> None:
+    """But for single outcomes and repeats, whose exact tails hold for any number."""
     checks = design(campaign.of_document({"requests": 8}, "a test"))
     assert {check.df for check in checks} == {0}
-    assert {check.reason for check in checks} == {CERTAIN, TOO_FEW}
+    assert {check.method for check in checks if not check.reason} == {Method.RARE, Method.REPEAT}
+    assert {check.reason for check in checks} == {CERTAIN, TOO_FEW, ""}
     assert any(check.required and check.reason == TOO_FEW for check in checks)
 
 
