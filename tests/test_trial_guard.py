@@ -380,7 +380,8 @@ def test_the_same_counter_gives_the_same_requests_and_draws() -> None:
 def test_a_fork_does_not_come_back_twice() -> None:
     """Else all that follows in a test suite would run twice."""
     code = (
-        "import os\nfrom pp3 import qualify\nfrom pp3.harness.samplers.torch_controls import Multinomial\n"
+        "import os\nimport torch\ntorch.set_num_threads(1)  # or a child waits for threads that it has not\n"
+        "from pp3 import qualify\nfrom pp3.harness.samplers.torch_controls import Multinomial\n"
         "class Forks(Multinomial):\n    def run(self, batch):\n        os.fork()\n        return super().run(batch)\n"
         "print(qualify(Forks(), targets=['rows-of-12'], requests=100, device='cpu').verdict, flush=True)\n"
     )
