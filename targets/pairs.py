@@ -122,7 +122,7 @@ def build(name: str) -> Pair:
     elif name == "equal":
         draft = target.copy()
     else:
-        strength = 18 if starts > 1 else 5 if name in ("whole", "void", "ragged") else 3
+        strength = 18 if starts > 1 or name == "ragged" else 5 if name in ("whole", "void") else 3
         tilt = np.stack([_integers(f"{name}/{row}/tilt", vocab, 8, 8 + strength) for row in range(count)])
         if starts > 1:  # rows of start s hold the tokens s, s + starts, ...: contexts never mix
             tilt *= np.arange(vocab) % starts == np.arange(count)[:, None] % starts

@@ -14,6 +14,7 @@ import torch
 from pp3 import Batch, Description, Emission, Report, qualify
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
+from pp3.harness.trial import run
 from pp3.harness.verdict import Verdict
 
 Run = Callable[[Batch], Any]
@@ -23,8 +24,9 @@ SMALL = ("rows-of-12", "rows-of-63")
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Threads that spin on a shared machine cost more than they bring."""
+def _one_batch_and_one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So that a breach comes once; threads that spin on a shared machine cost more than they bring."""
+    monkeypatch.setattr(run, "LEAST_ROWS", 1 << 20)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -378,7 +380,8 @@ def test_the_same_counter_gives_the_same_requests_and_draws() -> None:
 def test_a_fork_does_not_come_back_twice() -> None:
     """Else all that follows in a test suite would run twice."""
     code = (
-        "import os\nfrom pp3 import qualify\nfrom pp3.harness.samplers.torch_controls import Multinomial\n"
+        "import os\nimport torch\ntorch.set_num_threads(1)  # or a child waits for threads that it has not\n"
+        "from pp3 import qualify\nfrom pp3.harness.samplers.torch_controls import Multinomial\n"
         "class Forks(Multinomial):\n    def run(self, batch):\n        os.fork()\n        return super().run(batch)\n"
         "print(qualify(Forks(), targets=['rows-of-12'], requests=100, device='cpu').verdict, flush=True)\n"
     )

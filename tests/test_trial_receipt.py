@@ -167,7 +167,7 @@ def test_the_page_of_a_break_names_it(statements: dict[str, Statement]) -> None:
     content = canonical.encode(statements["breaks"])
     html = page(content, canonical.decode(content))
     assert "raised RuntimeError at test_trial_receipt.py" in html
-    assert "3 tokens or drafts outside the vocabulary" in html
+    assert "8 tokens or drafts outside the vocabulary" in html
 
 
 def test_a_receipt_holds_all_that_was_found(statements: dict[str, Statement], tmp_path: Path) -> None:

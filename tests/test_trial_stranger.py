@@ -108,7 +108,7 @@ def test_the_bug_is_found_and_the_mended_sampler_passes(stranger: Path) -> None:
     path.write_text(path.read_text().replace("residual = law  # the bug: ", "residual = "))
     said = pp3(stranger, "qualify", "--sampler", "mine.py:Mine", "--device", "cpu")
     assert said.startswith("PASS: no evidence against mine 0.9 on a CPU emitting the law it declares, on 8 targets")
-    assert "not applicable 3: " in said
+    assert "not applicable 4: " in said
 
 
 def test_the_fixture_comes_with_the_wheel(stranger: Path) -> None:

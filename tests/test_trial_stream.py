@@ -286,7 +286,7 @@ def test_the_mixing_is_splitmix64() -> None:
 def test_a_uniform_number_is_a_seeds_at_a_position() -> None:
     seeds, positions = torch.arange(300)[:, None], torch.arange(64, 84)[None, :]
     drawn = torch.stack([uniform(seeds, positions, use) for use in Use])
-    assert drawn.unique().numel() > drawn.numel() - 3  # 18,000 of 2^32 numbers: 0.04 pairs expected
+    assert len(set(drawn.flatten().tolist())) > drawn.numel() - 3  # 18,000 of 2^32 numbers: 0.04 pairs expected
     assert 0 <= drawn.min() <= drawn.max() < 1
     assert abs(float(drawn.mean()) - 0.5) < 6 / (12 * drawn.numel()) ** 0.5  # six sigma
 
