@@ -12,6 +12,7 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import provenance, tiling
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.run import halves
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.tally import BREACHES, range_of
@@ -148,7 +149,9 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
             raise VerificationError(f"{COUNTS}: {count} of {key} is no breach of a target of the plan")
         partly.add(name)
     for problem in trial.problems:
-        _tile(problem, trial.requests_of(problem), found, problem.name in partly)
+        parts = [high - low for low, high in halves(*trial.span_of(problem))]
+        _tile(problem, parts, found, problem.name in partly)
+        _tile(problem, parts[:1], first, problem.name in partly)
     return Measured(
         counts=found,
         first=first,
@@ -200,13 +203,14 @@ def _strays(
             raise VerificationError(f"{COUNTS}: {name} has {counts[-1]} forbidden outcomes, {named[name]} named")
 
 
-def _tile(problem: Problem, requests: int, found: dict[str, list[int]], partly: bool) -> None:
+def _tile(problem: Problem, parts: list[int], found: dict[str, list[int]], partly: bool) -> None:
     """Each request has one length, one whole round, one first token and one draft a position; the rest follows."""
-    checks = tiling.of(problem.cells, found, problem.depth, [requests // 2, requests - requests // 2])
+    requests = sum(parts)
+    checks = tiling.of(problem.cells, found, problem.depth, parts)
     checks += [
         (cell.id, sum(found[cell.id]), int(requests * cell.rate))
         for cell in problem.cells
-        if cell.pattern and cell.event in WHOLE
+        if cell.pattern and cell.event in WHOLE and len(parts) > 1  # a half has no equal shares of patterns
     ]
     for what, got, wanted in checks:
         if got > requests or (got != wanted and not partly):
