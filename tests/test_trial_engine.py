@@ -1,10 +1,10 @@
 """Engines: nobody sees their drafts, so they are held to what they emit; right ones pass, and bugs show."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -99,7 +99,7 @@ def test_its_events_are_those_that_can_be_seen() -> None:
     for problem in problems:
         events = {cell.event for cell in problem.cells}
         assert not events & NOTHING_SEEN
-        assert events >= {Event.TOKEN, Event.LENGTH, Event.BONUS, Event.PREFIX, Event.MATCH, Event.PAIR}
+        assert events >= {Event.TOKEN, Event.LENGTH, Event.PREFIX, Event.MATCH, Event.PAIR}
         assert (Event.JOINT in events) == problem.target.pair.joint
 
 
@@ -162,9 +162,8 @@ def test_bugs_show_in_what_is_emitted(bugs: dict[str, Bug], target: str, said: s
 def test_a_copied_row_shows_between_requests() -> None:
     """Each token has its law, and lengths too: neighbours are equal too often."""
     report = judged(FAILING["every other row copied"][0], "near")
-    failed = {test.id for test in report.judged.tests if test.outcome == "fail"} if hasattr(report, "judged") else set()
-    named = failed or {reason.partition(" (")[2] for reason in report.reasons}
-    assert any("match/requests-1" in name for name in named), str(report)
+    for check in ("match/requests-1", "pair/requests-1", "length-pair/requests-1"):
+        assert any(f"(near/depth-4/{check}: " in reason for reason in report.reasons), str(report)
 
 
 BROKEN: dict[str, tuple[Bug, str]] = {
@@ -180,13 +179,7 @@ BROKEN: dict[str, tuple[Bug, str]] = {
 def test_the_contract_is_held(returned: Bug, said: str) -> None:
     report = judged({"returned": returned}, "near")
     assert report.verdict is Verdict.INVALID, str(report)
-    assert any(np.any([part in reason for part in (said,)]) or _matches(said, reason) for reason in report.reasons)
-
-
-def _matches(said: str, reason: str) -> bool:
-    import re
-
-    return re.search(said, reason) is not None
+    assert any(re.search(said, reason) for reason in report.reasons), str(report)
 
 
 def test_what_it_kept_is_what_it_emitted() -> None:

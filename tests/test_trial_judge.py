@@ -134,6 +134,26 @@ def test_who_rounds(declared: dict[str, Any], rounded: bool) -> None:
     }
 
 
+@pytest.mark.parametrize("draft", [Carrier.PROBS, Carrier.LOGITS, Carrier.SCALED_LOGITS])
+@pytest.mark.parametrize("target", [Carrier.PROBS, Carrier.LOGITS])
+def test_whatever_they_travel_in_equal_laws_can_be_passed(target: Carrier, draft: Carrier) -> None:
+    """Of two carriers the rounding differs, so that a rejection has a law; too rare a one to be needed for a PASS."""
+    trial = trial_of(20_000, target_carrier=target, draft_carrier=draft)
+    (problem,) = trial.problems
+    counts = {}
+    for cell in problem.cells:
+        events = int(20_000 * cell.rate)
+        counts[cell.id] = [*np.random.default_rng(5).multinomial(events, cell.probabilities()).tolist(), 0]
+    found = conclude(trial, Measured(counts=counts, first=counts), "a laptop")
+    assert found.verdict is Verdict.PASS, found.reasons
+
+
+def test_too_few_first_tokens_are_still_missing() -> None:
+    found = judged(trial_of(20), {cell.id: [0] * (len(cell.atoms) + 1) for cell in trial_of(20).problems[0].cells}, 0)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert any("/token/position-0: too few events" in reason for reason in found.reasons)
+
+
 class Rejects(StandardRejection):
     """Rejects the first draft of some requests of equal laws, and emits it all the same."""
 

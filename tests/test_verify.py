@@ -101,6 +101,12 @@ def cell(statement: Statement, event: str) -> dict[str, Any]:
     return next(c for c in cells if f"/{event}/" in c["id"] and sum(n > 100 for n in c["counts"][:-1]) > 1)
 
 
+def fullest(statement: Statement, event: str) -> dict[str, Any]:
+    """The cell of a kind whose first atom was met most often in the first half."""
+    cells: list[dict[str, Any]] = statement["predicate"]["cells"]
+    return max((c for c in cells if f"/{event}/" in c["id"]), key=lambda c: c["first"][0])
+
+
 def move(statement: Statement, event: str) -> None:
     """One event from the cell's fullest atom to its next, so that every sum stays."""
     counts = cell(statement, event)["counts"]
@@ -279,7 +285,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         "recompute counts",
     ),
     "one pair of the first half fewer": (
-        lambda s: cell(s, "pair")["first"].__setitem__(0, cell(s, "pair")["first"][0] - 1),
+        lambda s: fullest(s, "pair")["first"].__setitem__(0, fullest(s, "pair")["first"][0] - 1),
         "recompute counts",
     ),
     "a first half below 0": (edit("cells", 0, "first", 0, to=-1), "shape"),
