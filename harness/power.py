@@ -15,6 +15,7 @@ from scipy import stats
 from pp3.harness.bounds import upper
 from pp3.harness.design import Check, Method, detectable_tv, required_events
 
+LARGEST_MEAN = 10**10  # of a Poisson count whose tail SciPy inverts; beyond, it gives NaN
 REFERENCE = 100  # events that an outcome is expected to have, whose ratio is said of outcomes one by one
 
 
@@ -139,7 +140,12 @@ def smallest_shift(alpha: float, chance: float, events: int, power: float) -> fl
 
 @cache
 def smallest_ratio(alpha: float, expected: float, power: float) -> float:
-    """Smallest factor on the mean of a Poisson count that a test of level alpha on its upper tail sees."""
+    """Smallest factor on the mean of a Poisson count that a test of level alpha on its upper tail sees.
+
+    ValueError for a mean above LARGEST_MEAN.
+    """
+    if expected > LARGEST_MEAN:
+        raise ValueError(f"{expected:,.0f} events of one outcome; tails are known up to {LARGEST_MEAN:,}")
     critical = int(stats.poisson.isf(alpha, expected)) + 1
     return float(stats.gamma.isf(1 - power, critical)) / expected
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pp3.harness import promise
 from pp3.harness.battery import Counts, TestResult, judge, number, seed_family
 from pp3.harness.campaign import Campaign
 from pp3.harness.cells import Cell, Event
@@ -130,6 +131,7 @@ def conclude(
             *(f"{test.id}: {test.reason}" for test in tests if test.required and test.outcome == "unresolved"),
             *(f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if on_level(test)),
             *(open_one(one, campaign.spec.tolerance) for one in deviations if one.worth is Worth.OPEN),
+            *unkept(promise.resolution(checks, campaign.spec.power, campaign.spec.requests), campaign.spec.detect),
             *([] if compared else ["paired temperature 0: no pairs were asked for"]),
         ],
         Part.BITS: [] if kernels["bits"] else ["bits of the kernels: " + kernels.get("missing", "not run")],
@@ -183,6 +185,11 @@ def _why(test: TestResult) -> str:
 def on_level(test: TestResult) -> bool:
     """Whether a p-value is so near its level that its last digits decide."""
     return test.decides and abs(test.p - test.alpha) <= MARGIN * test.alpha
+
+
+def unkept(seen: float, detect: float) -> list[str]:
+    """What is said where less is seen than was promised."""
+    return [f"a total variation of {seen:.4f} is seen, {detect:g} was promised"] if detect and seen > detect else []
 
 
 def is_tolerated(one: Weighed) -> bool:

@@ -118,12 +118,12 @@ def test_what_readers_index_is_plain_strings(statement: dict[str, Any]) -> None:
 
 
 def test_every_cell_stores_its_counts(statement: dict[str, Any]) -> None:
-    """A list of integers, for each batch size apart."""
+    """A list of integers, for each batch size apart, and one of the first half of the requests."""
     cells = statement["predicate"]["cells"]
     for cell in cells:
-        assert set(cell) == {"id", "batch", "counts"}
-        assert {type(count) for count in cell["counts"]} == {int}
-        assert min(cell["counts"]) >= 0
+        assert set(cell) == {"id", "batch", "counts", "first"}
+        assert {type(count) for count in cell["counts"] + cell["first"]} == {int}
+        assert all(0 <= half <= whole for half, whole in zip(cell["first"], cell["counts"], strict=True))
     assert len({(cell["id"], cell["batch"]) for cell in cells}) == len(cells)
     assert {cell["batch"] for cell in cells} == {1, 2, 3, 4}
 

@@ -101,12 +101,28 @@ def cell(statement: Statement, event: str) -> dict[str, Any]:
     return next(c for c in cells if f"/{event}/" in c["id"] and sum(n > 100 for n in c["counts"][:-1]) > 1)
 
 
+def fullest(statement: Statement, event: str) -> dict[str, Any]:
+    """The cell of a kind whose first atom was met most often in the first half."""
+    cells: list[dict[str, Any]] = statement["predicate"]["cells"]
+    return max((c for c in cells if f"/{event}/" in c["id"]), key=lambda c: c["first"][0])
+
+
 def move(statement: Statement, event: str) -> None:
     """One event from the cell's fullest atom to its next, so that every sum stays."""
     counts = cell(statement, event)["counts"]
     fullest, second = sorted(range(len(counts)), key=lambda atom: -counts[atom])[:2]
     counts[fullest] -= 1
     counts[second] += 1
+
+
+def more(event: str) -> Change:
+    """One event more in the first cell of a kind."""
+
+    def change(statement: Statement) -> None:
+        cells = statement["predicate"]["cells"]
+        next(c for c in cells if f"/{event}/" in c["id"])["counts"][0] += 1
+
+    return change
 
 
 def edit(*path: str | int, to: Any) -> Change:
@@ -194,6 +210,16 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     ),
     "an unknown target": (both(edit("plan", "targets", 0, "name", to="mystery"), reseal_plan), "plan"),
     "a bad value of the plan": (both(edit("plan", "requests", to=0), reseal_plan), "plan"),
+    "the weights of the plan": (edit("plan", "weights", "law", to="0.4"), "plan"),
+    "weights that do not sum to 1": (both(edit("plan", "weights", "law", to="0.4"), reseal_plan), "plan"),
+    "weights written otherwise": (both(edit("plan", "weights", "law", to="0.50"), reseal_plan), "plan"),
+    "an unknown weight": (both(edit("plan", "weights", to=lambda old: old | {"luck": "0.0"}), reseal_plan), "plan"),
+    "a weight left out": (both(lambda s: s["predicate"]["plan"]["weights"].pop("fit"), reseal_plan), "plan"),
+    "the tolerance of the plan": (edit("plan", "tolerance", to="0.01"), "plan"),
+    "a tolerance of 1": (both(edit("plan", "tolerance", to="1.0"), reseal_plan), "plan"),
+    "a tolerance written otherwise": (both(edit("plan", "tolerance", to="0"), reseal_plan), "plan"),
+    "the tolerance left out": (both(lambda s: s["predicate"]["plan"].pop("tolerance"), reseal_plan), "plan"),
+    "what the plan promises": (edit("plan", "detect", to="0.01"), "plan"),
     "the plan's digest": (edit("planSha256", to=flipped), "plan"),
     "the plan and its digest, not the seed": (
         both(
@@ -238,6 +264,31 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         "recompute counts",
     ),
     "a count moved between two lengths": (lambda s: move(s, "length"), "recompute counts"),
+    "one kept draft more": (more("kept"), "recompute counts"),
+    "one judged draft more": (more("accept"), "recompute counts"),
+    "one replacement more": (more("residual"), "recompute counts"),
+    "one draft and its replacement more": (more("recovery"), "recompute counts"),
+    "one token after another more": (more("prefix"), "recompute counts"),
+    "one pair of positions more": (more("match/positions"), "recompute counts"),
+    "one pair of neighbours more": (more("match/requests-1"), "recompute counts"),
+    "one distant pair more": (more("match/requests-128"), "recompute counts"),
+    "one pair of first tokens more": (more("pair"), "recompute counts"),
+    "one pair of lengths more": (more("length-pair"), "recompute counts"),
+    "one stretch more": (more("repeat"), "recompute counts"),
+    "one bonus more": (more("bonus"), "recompute counts"),
+    "a first half larger than the whole": (edit("cells", 0, "first", 0, to=10**6), "recompute counts"),
+    "a first half of one count more": (edit("cells", 0, "first", to=lambda old: [*old, 0]), "recompute counts"),
+    "a first half left out": (lambda s: s["predicate"]["cells"][0].pop("first"), "recompute counts"),
+    "a first half of nothing": (edit("cells", 0, "first", to=lambda old: [0] * len(old)), "recompute counts"),
+    "a first half of everything": (
+        lambda s: s["predicate"]["cells"][0].update(first=s["predicate"]["cells"][0]["counts"]),
+        "recompute counts",
+    ),
+    "one pair of the first half fewer": (
+        lambda s: fullest(s, "pair")["first"].__setitem__(0, fullest(s, "pair")["first"][0] - 1),
+        "recompute counts",
+    ),
+    "a first half below 0": (edit("cells", 0, "first", 0, to=-1), "shape"),
     "a count below 0": (edit("cells", 0, "counts", 0, to=-1), "shape"),
     "a count too many": (edit("cells", 0, "counts", to=lambda old: [0, *old]), "recompute counts"),
     "no counts": (edit("cells", 0, "counts", to=[]), "recompute counts"),
@@ -300,7 +351,27 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "the level of a check": (in_test("alpha", lambda old: "0.05"), "recompute statistics"),
     "the degrees of freedom": (in_test("df", lambda old: old + 1), "recompute statistics"),
     "the events of a check": (in_test("events", lambda old: old + 1), "recompute statistics"),
-    "what a check sees": (in_test("detectableTv", lambda old: "0.001"), "recompute statistics"),
+    "what a check sees": (in_test("detectable", lambda old: "0.001"), "recompute statistics"),
+    "what a check does not exclude": (in_test("excluded", lambda old: "0.001"), "recompute statistics"),
+    "the unit of a check": (in_test("unit", lambda old: "ratio"), "recompute statistics"),
+    "the method of a check": (in_test("method", lambda old: "fit"), "recompute statistics"),
+    "the worst outcome of a check": (in_test("worst", lambda old: "none"), "recompute statistics"),
+    "a deviation made up": (
+        add("deviations", item={"high": "0.01", "id": "fit", "low": "0", "worth": "tolerated"}),
+        "recompute statistics",
+    ),
+    "other weights, the plan sealed anew": (
+        both(
+            edit("plan", "weights", "law", to="0.45"),
+            edit("plan", "weights", "conditional", to="0.25"),
+            reseal_plan,
+        ),
+        "recompute statistics",
+    ),
+    "more than is seen promised, the plan sealed anew": (
+        both(edit("plan", "detect", to="0.001"), reseal_plan),
+        "verdict",
+    ),
     "the outcome of a check": (in_test("outcome", lambda old: "certain"), "recompute statistics"),
     "that a check is required": (in_test("required", lambda old: not old), "recompute statistics"),
     "that a check is required, as a number": (in_test("required", int), "recompute statistics"),
@@ -435,7 +506,7 @@ def test_a_copied_verdict_does_not_verify(
     """One run's judgement over another run's counts."""
     other = campaigns.load(None, {"requests": 20_001})
     predicate = canonical.decode(receipt_of(other, tmp_path).read_bytes())["predicate"]
-    for field in ("tests", "seedFamily", "sees", "verdict", "reasons", "sentence"):
+    for field in ("tests", "deviations", "seedFamily", "sees", "verdict", "reasons", "sentence"):
         predicate[field] = statement["predicate"][field]
     statement["predicate"] = predicate
     assert sealed(statement).steps[-1].name == "recompute statistics"

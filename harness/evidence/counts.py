@@ -53,7 +53,8 @@ def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> tuple[Counted, C
     for batch in campaign.spec.batch_sizes:
         tiling.check_halves(_at_batch(found, batch), _at_batch(first, batch), COUNTS)
     if not any(predicate["breaches"].values()):
-        _tile(campaign, found)
+        _tile(campaign, found, 2)
+        _tile(campaign, first, 1)
     return found, first
 
 
@@ -61,16 +62,16 @@ def _at_batch(found: Counted, batch: int) -> dict[str, list[int]]:
     return {cell: counts for (cell, size), counts in found.items() if size == batch}
 
 
-def _tile(campaign: Campaign, found: Counted) -> None:
-    """Each request proposes at every position, emits at every position it reaches, and has one length."""
+def _tile(campaign: Campaign, found: Counted, parts: int) -> None:
+    """Each request of so many halves proposes at every position, emits at all that it reaches, and has one length."""
     by_group: dict[tuple[str, int], list[Cell]] = {}
     for cell in all_cells(campaign):
         by_group.setdefault((cell.target, cell.depth), []).append(cell)
     for (target, depth), cells in by_group.items():
         for batch in campaign.spec.batch_sizes:
             requests = campaign.requests_of(depth, batch)
-            parts = [high - low for low, high in halves(0, requests)]
-            for what, got, wanted in tiling.of(cells, _at_batch(found, batch), depth, parts):
+            sizes = [high - low for low, high in halves(0, requests)][:parts]
+            for what, got, wanted in tiling.of(cells, _at_batch(found, batch), depth, sizes):
                 if got != wanted:
                     raise VerificationError(
                         f"{COUNTS}: {target}/depth-{depth} at batch {batch}: {what} add up to {got}, must be {wanted}"

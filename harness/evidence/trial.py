@@ -150,8 +150,10 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
             raise VerificationError(f"{COUNTS}: {count} of {key} is no breach of a target of the plan")
         partly.add(name)
     for problem in trial.problems:
-        half = tiling.first_part(problem.cells, first)
-        _tile(problem, trial.requests_of(problem), half, found, problem.name in partly)
+        half, requests = tiling.first_part(problem.cells, first), trial.requests_of(problem)
+        partial = problem.name in partly
+        _tile(problem, [half, requests - half], found, partial)
+        _tile(problem, [half], first, partial)
     return Measured(
         counts=found,
         first=first,
@@ -204,13 +206,17 @@ def _strays(
             raise VerificationError(f"{COUNTS}: {name} has {counts[-1]} forbidden outcomes, {named[name]} named")
 
 
-def _tile(problem: Problem, requests: int, half: int, found: dict[str, list[int]], partly: bool) -> None:
-    """Each request has one length, one whole round, one first token and one draft a position; the rest follows."""
-    checks = tiling.of(problem.cells, found, problem.depth, [half, requests - half])
+def _tile(problem: Problem, parts: list[int], found: dict[str, list[int]], partly: bool) -> None:
+    """Each request has one length, one whole round, one first token and one draft a position; the rest follows.
+
+    What is dealt to patterns or cases in turn adds up to equal shares of all requests, not of a part of them.
+    """
+    requests = sum(parts)
+    checks = tiling.of(problem.cells, found, problem.depth, parts)
     checks += [
         (cell.id, sum(found[cell.id]), int(requests * cell.rate))
         for cell in problem.cells
-        if cell.pattern and cell.event in WHOLE
+        if cell.pattern and cell.event in WHOLE and len(parts) > 1  # a half has no equal shares of patterns
     ]
     for what, got, wanted in checks:
         if got > requests or (got != wanted and not partly):

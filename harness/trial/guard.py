@@ -165,8 +165,9 @@ def _checked(returned: Any, batch: Batch, kind: Kind) -> Emission:
         drafts=batch.tensors.given.long(),
         status=ones * 0 if given.status is None else _integers("status", given.status, (n,), batch),
     )
-    if kind is Kind.ENGINE:  # what it kept is what it emitted
-        return replace(found, drafts=found.tokens[:, :depth])
+    if kind is Kind.ENGINE:  # what it kept is what it emitted; what lies behind it is not read
+        behind = torch.arange(1, depth + 1, device=batch.device) >= found.num_sampled[:, None]
+        return replace(found, drafts=found.tokens[:, :depth].masked_fill(behind, 0))
     if kind is not Kind.PIPELINE:
         return found
     drafts = _integers("drafts", given.drafts, (n, depth), batch)

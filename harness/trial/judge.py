@@ -13,10 +13,11 @@ from pp3.harness.trial.findings import Effect
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plan import Trial
 from pp3.harness.trial.problems import names, required
-from pp3.harness.verdict import CONTRACT, Verdict, is_tolerated, on_level, open_one, tolerated_one, weighed
+from pp3.harness.verdict import CONTRACT, Verdict, is_tolerated, on_level, open_one, tolerated_one, unkept, weighed
 
 BEYOND = 1e-3  # of alpha, for what rounding may explain: beside the weights, and only where laws travel as logits
 UNREACHED = 2  # events without a cell for one draft rejected: what replaced it, and the two together
+REJECTING = (Event.LENGTH, Event.RESIDUAL)  # of equal laws, certain but for the rounding of their carriers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +66,15 @@ def conclude(trial: Trial, found: Measured, where: str) -> TrialJudgement:
         if worth[test.id] is Worth.FAIL
     ]
     missing = [f"{n}: {trial.left_out[n]}, and a PASS needs it" for n in required(trial.who) if n in trial.left_out]
-    missing += [f"{test.id}: {test.reason}" for test in tests if _needed(test, tests)]
+    missing += [
+        f"{test.id}: {test.reason}"
+        for test in tests
+        if _needed(test, tests) and not (test.event in REJECTING and planned[test.id].target in slack)
+    ]
     missing += [f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if on_level(test)]
     missing += [open_one(one, tolerance) for one in deviations if one.worth is Worth.OPEN]
     tolerated = [tolerated_one(one, tolerance) for one in deviations if is_tolerated(one)]
-    if trial.spec.detect and trial.resolution > trial.spec.detect:
-        missing.append(f"a total variation of {trial.resolution:.4f} is seen, {trial.spec.detect:g} was promised")
+    missing += unkept(trial.resolution, trial.spec.detect)
     findings_of = {
         Verdict.INVALID: invalid,
         Verdict.FAIL: failed,

@@ -1,0 +1,378 @@
+"""Laws of what may not depend on each other: against every path of small targets, walked one by one in fractions."""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pp3.harness.cells import CAMPAIGN, Cell, Event
+from pp3.harness.dependence import (
+    BUCKETS,
+    LAGS,
+    LONGEST,
+    RARE,
+    ROUNDS,
+    WINDOW,
+    buckets,
+    classes,
+    dependence_cells,
+    stretch,
+)
+from pp3.harness.oracle import Law
+from pp3.harness.samplers.contract import Carrier, Description, Kind, Rule, Void
+from pp3.harness.tally import pattern_of, start_of
+from pp3.harness.trial.seen import seen
+from pp3.targets import PATTERNS, invalidated, pairs
+from pp3.targets import build as toy
+from pp3.targets.pairs import Pair
+from pp3.targets.target import ONE
+
+Mass = dict[Any, Fraction]
+ALL = frozenset(Event)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One position of a round: the draft, if one was judged, and the token emitted."""
+
+    context: int
+    draft: int | None
+    token: int
+    kept: bool
+
+
+def who(**more: Any) -> Description:
+    """A verifier whose laws travel as probabilities, so that every product is exact."""
+    said: dict[str, Any] = {"name": "it", "kind": Kind.VERIFIER, "target_carrier": Carrier.PROBS, "greedy": True}
+    return Description(**said | more)
+
+
+def random_pair(rng: np.random.Generator, vocab: int, depth: int, contexts: int, **more: Any) -> Pair:
+    """Rows of small integer shares, some of them 0, in contexts by the token before."""
+
+    def rows(count: int) -> Any:
+        shares = rng.integers(0, 6, (count, vocab)) + np.eye(vocab, dtype=np.int64)[rng.integers(0, vocab, count)]
+        found = shares * ONE // shares.sum(axis=1, keepdims=True)
+        found[np.arange(count), shares.argmax(axis=1)] += ONE - found.sum(axis=1)
+        return found
+
+    count = (depth + 1) * contexts
+    return Pair(
+        name="random",
+        why="a test",
+        weights=rows(count),
+        draft_weights=rows(count),
+        row_of=np.arange(count).reshape(depth + 1, contexts),
+        context_of=np.arange(vocab) % contexts,
+        **more,
+    )
+
+
+def law_of(weights: Any) -> Mass:
+    """A row as probabilities."""
+    total = int(weights.sum())
+    return {token: Fraction(int(w), total) for token, w in enumerate(weights) if w}
+
+
+def rounds(
+    pair: Pair, pattern: str, start: int, compares: bool, from_residual: bool
+) -> Iterator[tuple[list[Step], Fraction]]:
+    """Every round of a request, with its probability."""
+    void = (*invalidated(pattern, pair.depth), False)
+
+    def walk(j: int, context: int, steps: list[Step], mass: Fraction) -> Iterator[tuple[list[Step], Fraction]]:
+        row = pair.row_of[j, context]
+        target, draft = law_of(pair.weights[row]), law_of(pair.draft_weights[row])
+        left = {t: p - draft.get(t, 0) for t, p in target.items() if p > draft.get(t, 0)}
+        if j == pair.depth or void[j]:
+            whole = left if j < pair.depth and from_residual and left else target
+            for token, p in whole.items():
+                yield [*steps, Step(context, None, token, False)], mass * p / sum(whole.values())
+            return
+        for x, q in draft.items():
+            keep = target.get(x, Fraction(0)) if compares else min(Fraction(1), target.get(x, Fraction(0)) / q)
+            instead = {t: p for t, p in target.items() if t != x} if compares else left
+            if keep:
+                after = [*steps, Step(context, x, x, True)]
+                yield from walk(j + 1, int(pair.context_of[x]), after, mass * q * keep)
+            for token, p in instead.items() if keep < 1 else ():
+                share = p / sum(instead.values())
+                yield [*steps, Step(context, x, token, False)], mass * q * (1 - keep) * share
+
+    yield from walk(0, start, [], Fraction(1))
+
+
+def walked(pair: Pair, compares: bool = False, from_residual: bool = False) -> list[tuple[int, list[Step], Fraction]]:
+    """Class, steps and probability of every round, classes dealt equally."""
+    kinds = [(pattern, start) for start in range(pair.starts) for pattern in pair.patterns]
+    return [
+        (k, steps, mass / len(kinds))
+        for k, (pattern, start) in enumerate(kinds)
+        for steps, mass in rounds(pair, pattern, start, compares, from_residual)
+    ]
+
+
+def cells_of(pair: Pair, events: frozenset[Event] = ALL, **more: Any) -> list[Cell]:
+    """The cells of a pair as a sampler of one declaration sees it."""
+    return dependence_cells(Law(seen(pair, who(**more))), pair.depth, events)
+
+
+def law(cell: Cell) -> Mass:
+    """A cell's law."""
+    return {int(code): Fraction(share, sum(cell.shares)) for code, share in zip(cell.atoms, cell.shares, strict=True)}
+
+
+def normal(mass: Mass) -> Mass:
+    """A law from masses."""
+    total = sum(mass.values(), Fraction(0))
+    return {outcome: part / total for outcome, part in mass.items() if part}
+
+
+def tabled(joint: Mass, cell: Cell) -> Mass:
+    """Masses of pairs of tokens by the cell's own buckets."""
+    found: Mass = defaultdict(Fraction)
+    for (one, other), mass in joint.items():
+        found[int(cell.maps[0][one]) * BUCKETS + int(cell.maps[1][other])] += mass
+    return found
+
+
+def equal(joint: Mass) -> Mass:
+    """Masses of unequal and equal pairs."""
+    found: Mass = defaultdict(Fraction)
+    for (one, other), mass in joint.items():
+        found[int(one == other)] += mass
+    return found
+
+
+def is_right(cell: Cell, mass: Mass) -> None:
+    """The cell's law is that of these masses, which add up to its rate."""
+    assert law(cell) == normal(mass), cell.id
+    assert cell.rate == sum(mass.values()), cell.id
+    assert math.gcd(*cell.shares) == 1
+    if cell.maps:
+        assert cell.strata is not None
+        assert cell.strata.tolist() == (cell.atoms // BUCKETS).tolist()
+
+
+SHAPES = [(2, 1, 1), (4, 2, 2), (5, 2, 3), (3, 3, 2), (12, 1, 2)]
+KINDS: dict[str, dict[str, Any]] = {
+    "standard": {},
+    "one-hot": {"draft_carrier": Carrier.ONE_HOT},
+    "sample-match": {"rule": Rule.SAMPLE_MATCH},
+    "void-from-the-residual": {"void": Void.RESIDUAL},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("vocab", "depth", "contexts"), SHAPES)
+@pytest.mark.parametrize("patterns", [("none",), PATTERNS], ids=["none", "every-pattern"])
+def test_laws_within_a_round(
+    kind: str, vocab: int, depth: int, contexts: int, patterns: tuple[str, ...], rng: np.random.Generator
+) -> None:
+    """Prefix, equal neighbours and recovery: none missing, none too many, exactly."""
+    pair = random_pair(rng, vocab, depth, contexts, patterns=patterns)
+    compares = kind in ("one-hot", "sample-match")
+    after: dict[tuple[int, int], Mass] = defaultdict(lambda: defaultdict(Fraction))
+    replaced: dict[tuple[int, int], Mass] = defaultdict(lambda: defaultdict(Fraction))
+    for k, steps, mass in walked(pair, compares, kind == "void-from-the-residual"):
+        void = (*invalidated(patterns[k], depth), False)
+        for j, step in enumerate(steps):
+            if j and not void[j]:
+                after[j, step.context][steps[j - 1].token, step.token] += mass
+            if step.draft is not None and not step.kept:
+                replaced[j, step.context][step.draft, step.token] += mass
+    cells = cells_of(pair, **KINDS[kind])
+    found = {(c.event, c.position, c.context): c for c in cells if c.position >= 0}
+    expected = {(event, *at) for at in after for event in (Event.PREFIX, Event.MATCH)}
+    assert set(found) == expected | {(Event.RECOVERY, *at) for at in replaced}
+    for at, joint in after.items():
+        is_right(found[Event.PREFIX, *at], tabled(joint, found[Event.PREFIX, *at]))
+        is_right(found[Event.MATCH, *at], equal(joint))
+    for at, joint in replaced.items():
+        is_right(found[Event.RECOVERY, *at], tabled(joint, found[Event.RECOVERY, *at]))
+
+
+@pytest.mark.parametrize(("vocab", "depth", "contexts"), SHAPES)
+def test_laws_of_drafts_alone(vocab: int, depth: int, contexts: int, rng: np.random.Generator) -> None:
+    """Of a sampler that only drafts: a draft after a draft, and first drafts of two requests."""
+    pair = random_pair(rng, vocab, depth, contexts)
+    after: dict[tuple[int, int], Mass] = defaultdict(lambda: defaultdict(Fraction))
+    for drafts in itertools.product(range(vocab), repeat=depth):
+        context, mass = 0, Fraction(1)
+        for j, token in enumerate(drafts):
+            mass *= Fraction(int(pair.draft_weights[pair.row_of[j, context], token]), ONE)
+            context = int(pair.context_of[token])
+        for j in range(1, depth):
+            after[j, int(pair.context_of[drafts[j - 1]])][drafts[j - 1], drafts[j]] += mass
+    events = frozenset({Event.PROPOSAL, Event.PREFIX, Event.MATCH, Event.PAIR})
+    cells = cells_of(pair, events, kind=Kind.PROPOSAL)
+    found = {(c.event, c.position, c.context): c for c in cells if c.position >= 0}
+    reached = {at: joint for at, joint in after.items() if any(joint.values())}
+    assert set(found) == {(event, *at) for at in reached for event in (Event.PREFIX, Event.MATCH)}
+    for at, joint in reached.items():
+        is_right(found[Event.PREFIX, *at], tabled(joint, found[Event.PREFIX, *at]))
+        is_right(found[Event.MATCH, *at], equal(joint))
+    first = law_of(pair.draft_weights[0])
+    same = sum((p * p for p in first.values()), Fraction(0))
+    (lag,) = [cell for cell in cells if cell.event is Event.MATCH and cell.pattern == "requests-1/class-0"]
+    assert law(lag).get(1, 0) == same
+
+
+@pytest.mark.parametrize("kind", ["standard", "one-hot", "void-from-the-residual"])
+@pytest.mark.parametrize(
+    ("patterns", "temperatures"),
+    [
+        pytest.param(("none",), (1.0,), id="one-class"),
+        pytest.param(PATTERNS, (1.0,), id="patterns"),
+        pytest.param(("none",), (1.0, 1.0, 1.0), id="starts"),
+        pytest.param(("first", "last"), (1.0, 1.0), id="both"),
+    ],
+)
+def test_laws_between_requests(
+    kind: str, patterns: tuple[str, ...], temperatures: tuple[float, ...], rng: np.random.Generator
+) -> None:
+    """Of each class and the one that follows it at a distance: the product of what each is by itself."""
+    pair = random_pair(rng, 6, 2, len(temperatures), patterns=patterns, temperatures=temperatures)
+    count = len(patterns) * len(temperatures)
+    first: list[Mass] = [defaultdict(Fraction) for _ in range(count)]
+    length: list[Mass] = [defaultdict(Fraction) for _ in range(count)]
+    for k, steps, mass in walked(pair, kind == "one-hot", kind == "void-from-the-residual"):
+        first[k][steps[0].token] += mass * count
+        length[k][len(steps) - 1] += mass * count
+    cells = cells_of(pair, **KINDS[kind])
+    target = seen(pair, who(**KINDS[kind]))
+    assert classes(Law(target)) == count
+    found = {(cell.event, cell.pattern): cell for cell in cells if cell.position < 0}
+    rate = Fraction(1, 2 * count)
+    for k in range(count):
+        request = np.array([k + 7 * count])
+        assert (int(start_of(target, request)[0]), int(pattern_of(target, request)[0])) == divmod(k, len(patterns))
+        for lag in LAGS:
+            other = (k + lag) % count
+            joint = {(a, b): p * q * rate for a, p in first[k].items() for b, q in first[other].items()}
+            is_right(found.pop((Event.MATCH, f"requests-{lag}/class-{k}")), equal(joint))
+            if lag == 1:
+                pairs_cell = found.pop((Event.PAIR, f"requests-1/class-{k}"))
+                is_right(pairs_cell, tabled(joint, pairs_cell))
+                if len(temperatures) == 1:
+                    both = {
+                        i * (pair.depth + 1) + j: p * q * rate
+                        for i, p in length[k].items()
+                        for j, q in length[other].items()
+                    }
+                    lengths = found.pop((Event.LENGTH_PAIR, f"requests-1/class-{k}"))
+                    is_right(lengths, both)
+                    assert lengths.strata is not None
+                    assert lengths.strata.tolist() == (lengths.atoms // (pair.depth + 1)).tolist()
+    if count == 1:
+        same = equal({(a, b): p * q * rate for a, p in first[0].items() for b, q in first[0].items()})
+        for name in ROUNDS:
+            is_right(found.pop((Event.ROUND, f"{name}/class-0")), same)
+        tokens = Law(target).target.weights[0]
+        if length_of := stretch(tokens):
+            cell = found.pop((Event.REPEAT, f"stretches-of-{length_of}"))
+            assert law(cell) == {0: Fraction(RARE - 1, RARE), 1: Fraction(1, RARE)}
+            assert cell.rate == Fraction(1, length_of)
+    assert found == {}
+
+
+def test_our_own_campaigns_have_no_rounds_of_a_slot() -> None:
+    cells = dependence_cells(Law(toy("context")), 4, CAMPAIGN)
+    assert Event.ROUND not in {cell.event for cell in cells}
+    assert {cell.event for cell in cells} == {
+        Event.PREFIX,
+        Event.RECOVERY,
+        Event.MATCH,
+        Event.PAIR,
+        Event.LENGTH_PAIR,
+        Event.REPEAT,
+    }
+
+
+def test_wanted_events_alone(rng: np.random.Generator) -> None:
+    """Each event by itself is what it is among all; equal neighbours of a round come with its prefixes."""
+    pair = random_pair(rng, 5, 2, 2)
+    whole = cells_of(pair)
+    for event in {cell.event for cell in whole}:
+        alone = cells_of(pair, frozenset({Event.TOKEN, Event.PREFIX, event}))
+        wanted = (Event.PREFIX, event)
+        mine = [cell.id for cell in whole if cell.event in wanted]
+        if event is not Event.MATCH:
+            assert [cell.id for cell in alone if cell.event is event] == [c.id for c in whole if c.event is event]
+        else:
+            assert [cell.id for cell in alone] == mine
+
+
+@pytest.mark.parametrize("name", pairs.NAMES)
+def test_every_cell_of_our_pairs_has_a_name_of_its_own(name: str) -> None:
+    cells = cells_of(pairs.build(name))
+    assert len({cell.id for cell in cells}) == len(cells)
+    assert all(min(cell.shares) > 0 and (np.diff(cell.atoms) > 0).all() for cell in cells)
+
+
+def bucket(weights: list[int], token: int) -> int:
+    """By the middle of a token's mass, in fractions."""
+    middle = Fraction(2 * sum(weights[:token]) + weights[token], 2 * sum(weights))
+    return min(math.floor(middle * BUCKETS), BUCKETS - 1)
+
+
+def test_buckets_are_ranges_of_about_equal_mass(rng: np.random.Generator) -> None:
+    """Ascending from 0 or more to at most BUCKETS - 1; one of several tokens has at most an eighth and its largest."""
+    for _ in range(200):
+        weights = rng.integers(0, 2 ** rng.integers(1, 40), rng.integers(1, 60))
+        weights[rng.integers(0, len(weights))] += 1
+        found = buckets(weights)
+        assert found.tolist() == [bucket(weights.tolist(), token) for token in range(len(weights))]
+        assert (np.diff(found) >= 0).all()
+        assert 0 <= found.min() <= found.max() < BUCKETS
+        for b in set(found.tolist()):
+            inside = weights[found == b]
+            assert inside.sum() * BUCKETS <= weights.sum() + inside.max() * BUCKETS
+
+
+def test_many_equal_tokens_fill_every_bucket() -> None:
+    found = buckets(np.full(64, 5))
+    assert np.bincount(found).tolist() == [64 // BUCKETS] * BUCKETS
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [[1] * n for n in (2, 3, 20, 1000, 1 << 16)] + [[9, 1], [99, 1], [1 << 24, 1], [3, 2, 2, 1]],
+    ids=lambda shares: f"{max(shares)}-of-{sum(shares)}",
+)
+def test_a_stretch_is_just_so_long_that_a_window_hardly_repeats_it(shares: list[int]) -> None:
+    """WINDOW places, each equal with at most the largest probability a token; one token fewer would not do."""
+    length = stretch(np.array(shares))
+    largest = Fraction(max(shares), sum(shares))
+    exact = next((n for n in range(1, LONGEST + 1) if WINDOW * largest**n * RARE <= 1), 0)
+    assert abs(length - exact) <= (1 if length else 0)  # a logarithm in doubles, which may round a tie
+    assert not length or WINDOW * largest**length * RARE <= Fraction(1 + 10**-9)
+
+
+def test_a_certain_token_has_no_stretch() -> None:
+    assert stretch(np.array([7])) == stretch(np.array([0, 7, 0])) == 0
+    assert not [cell for cell in cells_of(pairs.build("greedy")) if cell.event is Event.REPEAT]
+
+
+def test_stretches_repeat_no_more_often_than_said(rng: np.random.Generator) -> None:
+    """With short ones, so that repeats occur: of windows of 512 places, P(a stretch has its like) within the bound.
+
+    512 largest^length bounds each; 200 windows of 64 stretches; five standard errors of a mean of dependent ones,
+    taken as if each window were one event.
+    """
+    law_, length, n, windows = np.array([0.4, 0.3, 0.2, 0.1]), 8, 512, 200
+    bound = n * law_.max() ** length
+    share = []
+    for _ in range(windows):
+        tokens = rng.choice(4, n, p=law_)
+        places = np.lib.stride_tricks.sliding_window_view(tokens, length)
+        codes = places @ (4 ** np.arange(length))
+        _, which, times = np.unique(codes, return_inverse=True, return_counts=True)
+        share.append((times[which] > 1)[::length].mean())
+    assert 0 < float(np.mean(share)) <= bound + 5 * float(np.std(share)) / math.sqrt(windows)
