@@ -3,7 +3,8 @@
     prefix       a token, given the one before it in the round (the chain rule, summed over contexts)
     recovery     the token that replaces a draft, given the draft
     match        whether the first tokens of two requests are equal, or two neighbouring tokens of a round
-    round-match  the same of one row or slot in two launches, and of neighbouring identities
+    round-match  the same of one row or slot in two launches, also of its second token and its next first one, and of
+                 neighbouring identities
     pair         the first tokens of two neighbouring requests, given the one
     length-pair  the numbers of drafts kept of two neighbouring requests, given the one
     repeat       whether a stretch of first tokens occurs twice within a window
@@ -31,7 +32,8 @@ LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128)  # 3 is a batch size of the default camp
 WINDOW = 1 << 16  # requests within which pairs are made and stretches looked for
 RARE = 1 << 60  # a stretch is so long that the chance that it occurs twice in a window is below one in RARE
 LONGEST = 512  # tokens of a stretch
-ROUNDS = ("rows", "slots", "identities")
+CARRIED = "carried"  # a slot's second token, and its first one of the next launch
+ROUNDS = ("rows", "slots", "identities", CARRIED)
 FINE = 1 << 40  # to which masses are rounded where ranges of ids are chosen
 
 
@@ -48,7 +50,11 @@ def dependence_cells(law: Law, depth: int, events: Collection[Event]) -> list[Ce
         found += [_match(law, depth, f"requests-{lag}", k, first, lag) for k in range(len(first))]
     found += [_pair(law, depth, k, first) for k in range(len(first))]
     if len(first) == 1:
-        found += [_match(law, depth, name, 0, first, 1) for name in ROUNDS]
+        second = _second(law, depth, drafts_only) if depth and not law.target.block else None
+        for name in ROUNDS:
+            one = second if name == CARRIED else first[0]
+            if one is not None:
+                found.append(_match(law, depth, name, 0, [one, first[0]], 1))
         found += _repeat(law, depth, first[0])
     if law.target.starts == 1 and depth:
         found += [_lengths(law, depth, k) for k in range(len(first))]
@@ -207,12 +213,26 @@ def _first(law: Law, depth: int, k: int, drafts_only: bool) -> Weights:
     return found
 
 
+def _second(law: Law, depth: int, drafts_only: bool) -> Weights | None:
+    """Law of the second token, or draft, where there is one, [vocab] in proportion; None if there is none."""
+    reached = law.drafted(depth) if drafts_only else law.reached(depth, law.target.patterns[0])
+    at = {context: rate for (j, context), rate in reached.items() if j == 1}
+    if not at:
+        return None
+    scale = math.lcm(*(rate.denominator for rate in at.values()))
+    rows = (law.tickets if drafts_only else law.target.weights).astype(object)
+    found: Weights = sum(rows[law.row(1, context)] * int(rate * scale) for context, rate in at.items())
+    return found
+
+
 def _match(law: Law, depth: int, name: str, k: int, first: list[Weights], lag: int) -> Cell:
     one, other = first[k], first[(k + lag) % len(first)]
     equal = sum(int(one[token]) * int(other[token]) for token in np.flatnonzero(one).tolist())
     table = {1: equal, 0: int(one.sum()) * int(other.sum()) - equal}
-    where, rate = f"{name}/class-{k}", Fraction(1, 2 * len(first))
-    return _cell(law, Event.ROUND if name in ROUNDS else Event.MATCH, depth, where, table, rate)
+    where = f"{name}/class-{k}"
+    if name in ROUNDS:
+        return _cell(law, Event.ROUND, depth, where, table, Fraction(1, 2))
+    return _cell(law, Event.MATCH, depth, where, table, Fraction(1, 2 * len(first)))
 
 
 def _pair(law: Law, depth: int, k: int, first: list[Weights]) -> Cell:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.cells import Cell, Event
-from pp3.harness.dependence import BUCKETS, ROUNDS, WINDOW
+from pp3.harness.dependence import BUCKETS, CARRIED, ROUNDS, WINDOW
 
 NONE = -1  # token or length of a request that does not count
 FACTOR = 6364136223846793005  # of the hash of a stretch: Knuth's, modulo 2^64
@@ -104,23 +104,30 @@ class Neighbours:
         again = (times[which.reshape(-1)] > 1)[:: self.stretch] * 1
         return again >= 0, again * 0 + self.repeat, again
 
-    def rounds_of(self, xp: Any, batch: Any, tokens: Any) -> list[tuple[Any, Any, Any]]:
+    def rounds_of(self, xp: Any, batch: Any, tokens: Any, second: Any) -> list[tuple[Any, Any, Any]]:
         """Matches of one row and of one slot in two launches, and of neighbouring identities in one."""
-        if min(self.rounds.values()) < 0 or not hasattr(batch.target, "tables"):
+        if self.rounds["rows"] < 0 or not hasattr(batch.target, "tables"):
             return []
         found = []
-        by_slot = xp.full((batch.tensors.num_slots,), NONE, **_where(tokens))
-        by_slot[_put(xp, batch.tensors.slots, tokens)] = tokens
-        before = self._before.pop("rows", None)
-        if before is None or len(before) != len(tokens):
-            self._before = {"rows": tokens, "slots": by_slot}
+        before, now = self._before, {"rows": tokens, "slots": self._by_slot(xp, batch, tokens)}
+        if before and len(before["rows"]) == len(tokens):
+            now[CARRIED] = now["slots"]
+            for name, one in before.items():
+                both = (one >= 0) & (now[name] >= 0)
+                found.append((both, one * 0 + self.rounds[name], (one == now[name]) * 1))
+            self._before = {}
         else:
-            for name, one, other in (("rows", before, tokens), ("slots", self._before.pop("slots"), by_slot)):
-                found.append(((one >= 0) & (other >= 0), one * 0 + self.rounds[name], (one == other) * 1))
+            carried = {} if self.rounds[CARRIED] < 0 else {CARRIED: self._by_slot(xp, batch, second)}
+            self._before = now | carried
         if hasattr(type(batch.tensors), "identities"):
             order = xp.argsort(_put(xp, batch.tensors.identities, tokens))
             one, other = _pairs(xp, tokens[order], 1), _pairs(xp, tokens[order], 1, 1)
             found.append(((one >= 0) & (other >= 0), one * 0 + self.rounds["identities"], (one == other) * 1))
+        return found
+
+    def _by_slot(self, xp: Any, batch: Any, tokens: Any) -> Any:
+        found = xp.full((batch.tensors.num_slots,), NONE, **_where(tokens))
+        found[_put(xp, batch.tensors.slots, tokens)] = tokens
         return found
 
 

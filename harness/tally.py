@@ -72,7 +72,8 @@ class Tally:
         kinds = {event: number for number, event in enumerate(Event)}
         start = put(start_of(self.target, batch.requests))
         whole = counted
-        first, before = None, None  # the first token, or draft, of each request; the one before this position
+        # The first token, or draft, of each request, the second, and the one before this position.
+        first = second = before = None
         illegal = echo = 0  # sums stay on the device: each look at one would wait for it
         for j in range(depth + 1):
             context = self._context(xp, context_of, drafts, j, start)
@@ -112,6 +113,7 @@ class Tally:
             elif Event.TOKEN in self.events or (Event.PROPOSAL in self.events and j < depth):
                 self._after(xp, put, index[:, j], context, counts & live & (before >= 0), before, token, j)
             before = xp.where(counts, token, NONE)
+            second = before if j == 1 else second
         pattern = put(pattern_of(self.target, batch.requests))
         if Event.LENGTH in self.events:
             cell = put(self.whole[Event.LENGTH])[pattern]
@@ -124,7 +126,7 @@ class Tally:
         if len(batch):
             for which, cell, code in self.neighbours.add(xp, int(batch.requests[0]), first, kept):
                 self._count(xp, which, cell, code)
-            for which, cell, code in self.neighbours.rounds_of(xp, batch, first):
+            for which, cell, code in self.neighbours.rounds_of(xp, batch, first, second):
                 self._count(xp, which, cell, code)
         unreachable = self._take(xp)
         found = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo, unreachable)

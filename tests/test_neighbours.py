@@ -285,19 +285,21 @@ def test_rows_slots_and_identities(as_torch: bool, rng: np.random.Generator) -> 
     put = torch.tensor if as_torch else np.asarray
     expected: Counts = defaultdict(int)
     parts = []
-    before: tuple[list[int], dict[int, int]] | None = None
+    before: tuple[list[int], dict[int, int], dict[int, int]] | None = None
     for size in (n, n, n, n, 30, n, n):
         slots = rng.permutation(size + spare)[:size]
         identities = rng.permutation(10 * size)[:size]
         tokens = rng.integers(0, 3, size)
         tokens[rng.random(size) < 0.1] = NONE
-        parts += taker.rounds_of(xp, launch(slots, spare, identities, as_torch), put(tokens))
+        second = rng.integers(NONE, 3, size)
+        parts += taker.rounds_of(xp, launch(slots, spare, identities, as_torch), put(tokens), put(second))
         by_slot = dict(zip(slots.tolist(), tokens.tolist(), strict=True))
         if before is None or len(before[0]) != size:
-            before = (tokens.tolist(), by_slot)
+            before = (tokens.tolist(), by_slot, dict(zip(slots.tolist(), second.tolist(), strict=True)))
         else:
             note(expected, "rows", list(zip(before[0], tokens.tolist(), strict=True)))
             note(expected, "slots", [(before[1][slot], by_slot[slot]) for slot in before[1].keys() & by_slot.keys()])
+            note(expected, "carried", [(before[2][slot], by_slot[slot]) for slot in before[2].keys() & by_slot.keys()])
             before = None
         ordered = [token for _, token in sorted(zip(identities.tolist(), tokens.tolist(), strict=True))]
         note(expected, "identities", list(zip(ordered[::2], ordered[1::2], strict=False)))
@@ -317,7 +319,7 @@ def test_a_batch_without_slots_has_no_rounds(rng: np.random.Generator) -> None:
     """Our own campaigns have neither slots nor cells for them; and no cells, nothing is kept."""
     tokens = rng.integers(0, 9, 50)
     bare: Any = SimpleNamespace(target=SimpleNamespace())
-    assert Neighbours(cells_of(1), 1, DEPTH).rounds_of(np, bare, tokens) == []
+    assert Neighbours(cells_of(1), 1, DEPTH).rounds_of(np, bare, tokens, tokens) == []
     idle = Neighbours([], 1, DEPTH)
     assert not idle.wanted
     assert idle.add(np, 0, tokens, tokens) == idle.rest(np) == []

@@ -31,13 +31,19 @@ PLACE = {
     Event.JOINT: "whole rounds",
     Event.PREFIX: "a token, given the one before it, at position {}",
     Event.RECOVERY: "the token that replaces a draft, given the draft, at position {}",
-    Event.MATCH: "equal first tokens at a distance of {} (of positions: equal neighbours at that one)",
-    Event.ROUND: "equal first tokens of one of the {} in two launches (of identities: of neighbours)",
     Event.PAIR: "first tokens of neighbouring requests",
     Event.LENGTH_PAIR: "numbers of kept drafts of neighbouring requests",
     Event.REPEAT: "a stretch of first tokens that occurs twice",
     Event.RARE: "outcomes one by one",
     Event.FIT: "the fit of all laws together",
+}
+EQUAL = {
+    "requests": "equal first tokens of requests at a distance of {}",
+    "positions": "equal tokens at position {} and the one before",
+    "rows": "equal first tokens of a row in two launches",
+    "slots": "equal first tokens of a slot in two launches",
+    "carried": "a slot's first token equal to its second of the launch before",
+    "identities": "equal first tokens of neighbouring identities",
 }
 BREACHES = {
     "failed": "rows with a status that is not 0",
@@ -91,7 +97,7 @@ def deviation(trial: Trial, check: Check, test: TestResult, effect: Effect | Non
         return f"{PLACE[test.event]} is {how}: {_strength(test)} ({test.id})"
     problem = _problem(trial, test)
     plain = problem.target.labels and test.event is Event.TOKEN
-    place = "drawn tokens" if plain else PLACE[test.event].format(test.id.rpartition("-")[2])
+    place = "drawn tokens" if plain else place_of(test)
     what = f"{named(problem, test)}, {place}"
     if test.forbidden or (effect is None and not test.significant):
         total = sum(sum(found.counts.get(cell, ())) for cell in check.counted)
@@ -109,6 +115,14 @@ def deviation(trial: Trial, check: Check, test: TestResult, effect: Effect | Non
 
 def _strength(test: TestResult) -> str:
     return f"G = {test.g:.3g} on {test.df} df, p {_small(test.p)}, level {test.alpha:.2g}"
+
+
+def place_of(test: TestResult) -> str:
+    """What a check looks at, in words."""
+    name, _, where = test.id.rpartition("/")[2].partition("-")
+    if test.event in (Event.MATCH, Event.ROUND):
+        return EQUAL[name].format(where)
+    return PLACE[test.event].format(test.id.rpartition("-")[2])
 
 
 def named(problem: Problem, test: TestResult) -> str:
