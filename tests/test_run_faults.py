@@ -71,7 +71,8 @@ def test_the_clean_sampler_passes(chosen: Campaign) -> None:
     assert sum(row["pairs"] for row in measured.pairs) == 1000
     assert not any(measured.breaches.values())
     assert measured.strays == []
-    assert {test.outcome for test in judgement.tests} == {"pass", "certain"}
+    assert {test.outcome for test in judgement.tests if test.required} == {"pass"}
+    assert {test.outcome for test in judgement.tests} == {"pass", "certain", "unresolved"}
     assert not any(row["below"] for row in judgement.seed_family)
 
 
@@ -208,7 +209,7 @@ def late_context(patch: Patch) -> Sampler:
 
 
 def one_impossible_token(patch: Patch) -> Sampler:
-    """Once in a hundred thousand requests, a token that the law forbids."""
+    """Twice in a hundred thousand requests, once in each half of a cell, a token that the law forbids."""
 
     def after(batch: Batch, emission: Emission) -> Emission:
         if batch.target.name != "disjoint" or not batch.sampled.all() or batch.depth != 5 or batch.rows_per_launch != 3:
@@ -280,7 +281,7 @@ def one_in_fifty_without_check(patch: Patch) -> Sampler:
         pytest.param(late_context, ["context/depth-5/token/position-1: "], id="context-one-step-behind"),
         pytest.param(
             one_impossible_token,
-            ["disjoint/depth-5/token/position-0: 1 outcomes of zero probability"],
+            ["disjoint/depth-5/token/position-0: 2 outcomes of zero probability"],
             id="one-impossible-token",
         ),
         pytest.param(
@@ -307,7 +308,7 @@ def test_the_impossible_token_is_named(chosen: Campaign, monkeypatch: Patch) -> 
     token = int(np.flatnonzero(build("disjoint").weights.sum(axis=0) == 0)[0])
     kinds = ("token", "residual")
     assert measured.strays == [
-        {"batch": 3, "cell": f"disjoint/depth-5/{kind}/position-0/context-0", "count": 1, "outcome": token}
+        {"batch": 3, "cell": f"disjoint/depth-5/{kind}/position-0/context-0", "count": 2, "outcome": token}
         for kind in kinds
     ]
     assert len(judgement.reasons) == 2
@@ -316,13 +317,13 @@ def test_the_impossible_token_is_named(chosen: Campaign, monkeypatch: Patch) -> 
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
-        pytest.param("status", 1, "10 x failed", id="failed"),
-        pytest.param("num_sampled", 9, "10 x illegal-length", id="length"),
-        pytest.param("tokens", 1 << 20, "10 x illegal-token", id="token"),
+        pytest.param("status", 1, "20 x failed", id="failed"),
+        pytest.param("num_sampled", 9, "20 x illegal-length", id="length"),
+        pytest.param("tokens", 1 << 20, "20 x illegal-token", id="token"),
     ],
 )
 def test_a_broken_contract_is_invalid(field: str, value: int, reason: str, chosen: Campaign) -> None:
-    """One request of every target and depth at batch 2: INVALID comes before FAIL."""
+    """One request in each half of every target and depth at batch 2: INVALID comes before FAIL."""
 
     def after(batch: Batch, emission: Emission) -> Emission:
         if batch.rows_per_launch != 2 or not batch.sampled.all():

@@ -142,6 +142,8 @@ def hints(trial: Trial, tests: list[TestResult]) -> list[str]:
             continue
         problem = _problem(trial, test)
         case = _case(problem, test)
+        if problem.target.labels and case is None:  # all cases together
+            continue
         name = f"{problem.name}, case {case.name}" if case else problem.name
         found[name] = case.why if case else ALL_ROWS if problem.target.labels else problem.target.pair.why
     return [f"{name}: {why}" for name, why in found.items()]
