@@ -155,11 +155,11 @@ def totals(check: Check, counts: Counts) -> tuple[float, float, int]:
 
 
 def observed(check: Check, counts: Counts) -> int:
-    """Of one coin, how often its second group came up; 0 of any other check."""
+    """Of one coin, how often its second outcome came up; 0 of any other check."""
     if check.method is not Method.BINOMIAL:
         return 0
     pooled = check.cells[0]
-    return int(grouped(pooled, counts[pooled.cell.id])[1])
+    return int(grouped(pooled, counts[pooled.cell.id])[pooled.groups[1]])
 
 
 def _p(check: Check, counts: Counts, g: float, events: int) -> tuple[float, str]:
@@ -173,8 +173,7 @@ def _p(check: Check, counts: Counts, g: float, events: int) -> tuple[float, str]
         case _ if not check.df or not events:
             return 1.0, ""
         case Method.BINOMIAL:
-            hits, chance = observed(check, counts), float(check.cells[0].probabilities[1])
-            return two_sided(hits, events, chance), ""
+            return two_sided(observed(check, counts), events, check.chance), ""
         case Method.FIT:
             tails = stats.chi2.sf(g, check.df), stats.chi2.cdf(g, check.df)
             return min(1.0, 2 * float(min(tails))), ""

@@ -106,6 +106,12 @@ class Check:
         return sum(pooled.df for pooled in self.cells)
 
     @property
+    def chance(self) -> float:
+        """Of one coin: the probability of its second outcome."""
+        pooled = self.cells[0]
+        return float(pooled.probabilities[pooled.groups[1]])
+
+    @property
     def events(self) -> float:
         """Events expected at the planned size."""
         return math.fsum(pooled.events for pooled in self.cells)

@@ -1,7 +1,8 @@
 """How small an effect a check sees, how many events it needs for one, and how large a one its counts leave possible.
 
 Every method has the three functions, on its own number of events. Effects have units: total variation of a law (of a
-coin: the shift of its probability), the ratio of one outcome's probability to its null, the factor of a variance.
+coin: the shift of its probability), the share of pairs that copy, the ratio of one outcome's probability to its null,
+the factor of a variance.
 """
 
 import math
@@ -12,17 +13,19 @@ from functools import cache
 
 from scipy import stats
 
-from pp3.harness.bounds import upper
+from pp3.harness import bounds
+from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method, detectable_tv, required_events
 
-LARGEST_MEAN = 10**10  # of a Poisson count whose tail SciPy inverts; beyond, it gives NaN
 REFERENCE = 100  # events that an outcome is expected to have, whose ratio is said of outcomes one by one
+COPIES = (Event.MATCH, Event.ROUND)
 
 
 class Unit(StrEnum):
     """What the size of an effect means."""
 
     TV = "total variation"
+    COPIED = "copied share"
     RATIO = "ratio"
     VARIANCE = "variance factor"
     REPEATS = "repeats"
@@ -45,23 +48,28 @@ UNITS = {
 }
 
 
+def unit_of(check: Check) -> Unit:
+    """The unit of a check's effects."""
+    return Unit.COPIED if check.method is Method.BINOMIAL and check.event in COPIES else UNITS[check.method]
+
+
 def detectable(check: Check, power: float) -> Effect:
-    """The smallest effect that a check sees with this power, at its planned events."""
-    return Effect(size=_detectable(check, power), unit=UNITS[check.method])
+    """The smallest effect that a check sees with this power, at its planned events; 1 of one that decides nothing."""
+    return Effect(size=_detectable(check, power) if check.decides else 1.0, unit=unit_of(check))
 
 
 def _detectable(check: Check, power: float) -> float:
-    if not check.decides:
-        return 1.0
-    match check.method:
-        case Method.BINOMIAL:
-            return smallest_shift(check.alpha, float(check.cells[0].probabilities[1]), int(check.events), power)
-        case Method.REPEAT:
+    match unit_of(check):
+        case Unit.COPIED:
+            return min(1.0, _share(check.chance, int(check.events), check.alpha, power))
+        case Unit.REPEATS:
             return 1.0
-        case Method.RARE:
-            return smallest_ratio(check.alpha / (2 * outcomes(check)), REFERENCE, power)
-        case Method.FIT:
-            return largest_factor(check.alpha / 2, check.df, power)
+        case Unit.RATIO:
+            return _ratio(REFERENCE, check.alpha / (2 * outcomes(check)), power)
+        case Unit.VARIANCE:
+            return bounds.fit_effect(check.df, check.alpha, power)[1]
+    if check.method is Method.BINOMIAL:
+        return smallest_shift(check.alpha, check.chance, int(check.events), power)
     return detectable_tv(check.alpha, check.df, check.events, power)
 
 
@@ -72,48 +80,51 @@ def outcomes(check: Check) -> int:
 
 def needed(check: Check, size: float, power: float) -> int:
     """Events at which a check sees an effect of this size, in its own unit. ValueError if none are enough."""
-    if not size > 0 or (check.method in (Method.G, Method.BINOMIAL) and size > 1):
-        raise ValueError(f"an effect of {size}: a total variation lies above 0 and is at most 1")
-    match check.method:
-        case Method.G:
-            return required_events(check.alpha, check.df, size, power)
-        case Method.BINOMIAL:
-            chance = float(check.cells[0].probabilities[1])
-            return _least(lambda events: smallest_shift(check.alpha, chance, events, power) <= size)
-        case Method.RARE:
-            if size <= 1:
-                raise ValueError(f"a ratio of {size}: an outcome is seen to be more likely above 1")
+    unit = unit_of(check)
+    if unit in (Unit.RATIO, Unit.VARIANCE) and size <= 1:
+        raise ValueError(f"a {unit.value} of {size}: what is seen lies above 1")
+    if unit in (Unit.TV, Unit.COPIED) and not 0 < size <= 1:
+        raise ValueError(f"a {unit.value} of {size}: it lies above 0 and is at most 1")
+    match unit:
+        case Unit.COPIED:
+            return bounds.match_pairs(check.chance, min(size, 1 - 1e-12), check.alpha, power)
+        case Unit.REPEATS:
+            return 1
+        case Unit.RATIO:
             alpha = check.alpha / (2 * outcomes(check))
-            return _least(lambda events: smallest_ratio(alpha, events, power) <= size)
-        case Method.FIT:
-            if size <= 1:
-                raise ValueError(f"a variance factor of {size}: too bad a fit is seen above 1")
-            return _least(lambda df: largest_factor(check.alpha / 2, df, power) <= size)
-    return 1
+            return _least(lambda events: _ratio(events, alpha, power) <= size)
+        case Unit.VARIANCE:
+            return _least(lambda df: bounds.fit_effect(df, check.alpha, power)[1] <= size)
+    if check.method is Method.BINOMIAL:
+        return _least(lambda events: smallest_shift(check.alpha, check.chance, events, power) <= size)
+    return required_events(check.alpha, check.df, size, power)
 
 
 def excluded(check: Check, g: float, events: int, confidence: float, hits: int) -> Effect:
-    """The largest effect that counts leave possible: 1 where nothing is excluded."""
-    unit, size = UNITS[check.method], 1.0
-    if check.method is Method.G and check.df and events:
-        size = upper(g, check.df, events, confidence)
+    """The largest effect that counts leave possible, of one coin that came up `hits` times; 1 where nothing is
+    excluded, infinite where nothing can be."""
+    unit, size = unit_of(check), 1.0
+    if unit is Unit.COPIED and events:
+        size = bounds.match_upper(check.chance, hits, events, confidence)
     elif check.method is Method.BINOMIAL and events:
-        chance = float(check.cells[0].probabilities[1])
-        low, high = interval(hits, events, confidence)
-        size = max(abs(low - chance), abs(high - chance))
-    elif check.method is Method.FIT and check.df:
+        size = max(abs(end - check.chance) for end in bounds.binomial_interval(hits, events, confidence))
+    elif unit is Unit.TV and check.df and events:
+        size = bounds.upper(g, check.df, events, confidence)
+    elif unit is Unit.VARIANCE and check.df:
         size = float(g / stats.chi2.ppf(1 - confidence, check.df))
-    elif check.method is Method.RARE:
+    elif unit is Unit.RATIO:
         size = math.inf
     return Effect(size=size, unit=unit)
 
 
-def interval(hits: int, events: int, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's two-sided interval of a probability."""
-    tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, hits, events - hits + 1)) if hits else 0.0
-    high = float(stats.beta.isf(tail, hits + 1, events - hits)) if hits < events else 1.0
-    return low, high
+@cache
+def _share(chance: float, events: int, alpha: float, power: float) -> float:
+    return bounds.match_effect(chance, events, alpha, power) if events else 1.0
+
+
+@cache
+def _ratio(expected: float, alpha: float, power: float) -> float:
+    return bounds.rare_effect(expected, alpha, power)
 
 
 @cache
@@ -136,24 +147,6 @@ def smallest_shift(alpha: float, chance: float, events: int, power: float) -> fl
         return abs(float(limit) - chance)
 
     return min(1.0, max(shift(above, True), shift(below, False) if below >= 0 else 0.0))
-
-
-@cache
-def smallest_ratio(alpha: float, expected: float, power: float) -> float:
-    """Smallest factor on the mean of a Poisson count that a test of level alpha on its upper tail sees.
-
-    ValueError for a mean above LARGEST_MEAN.
-    """
-    if expected > LARGEST_MEAN:
-        raise ValueError(f"{expected:,.0f} events of one outcome; tails are known up to {LARGEST_MEAN:,}")
-    critical = int(stats.poisson.isf(alpha, expected)) + 1
-    return float(stats.gamma.isf(1 - power, critical)) / expected
-
-
-@cache
-def largest_factor(alpha: float, df: int, power: float) -> float:
-    """Smallest factor above 1 on a chi-square's variance scale that a test of level alpha on its upper tail sees."""
-    return float(stats.chi2.isf(alpha, df) / stats.chi2.isf(power, df))
 
 
 def _least(enough: Callable[[int], bool]) -> int:

@@ -14,7 +14,6 @@ from pp3.harness import bounds
 from pp3.harness.battery import Counts, TestResult, grouped, number, totals
 from pp3.harness.cells import Cell
 from pp3.harness.design import Check, Method
-from pp3.harness.power import interval
 
 CONFIDENCE = 0.999
 Groups = npt.NDArray[np.float64]
@@ -84,7 +83,7 @@ def _outcome(cells: tuple[Cell, ...], worst: str, counts: Counts, confidence: fl
     at = int(np.flatnonzero(cell.atoms == int(outcome))[0])
     found, chance = counts[name][:-1], float(cell.probabilities()[at])
     tried = sum(len(one.atoms) for one in cells)  # the worst was chosen among all
-    low, high = interval(found[at], sum(found), 1 - (1 - confidence) / tried)
+    low, high = bounds.binomial_interval(found[at], sum(found), 1 - (1 - confidence) / tried)
     if low <= chance <= high:
         return 0.0, max(chance - low, high - chance)
     return min(abs(low - chance), abs(high - chance)), max(abs(low - chance), abs(high - chance))
