@@ -18,6 +18,7 @@ from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method, detectable_tv, required_events
 
 REFERENCE = 100  # events that an outcome is expected to have, whose ratio is said of outcomes one by one
+KNOWN = 10**10  # expected events up to which a Poisson tail is computed
 COPIES = (Event.MATCH, Event.ROUND)
 
 
@@ -124,6 +125,8 @@ def _share(chance: float, events: int, alpha: float, power: float) -> float:
 
 @cache
 def _ratio(expected: float, alpha: float, power: float) -> float:
+    if expected > KNOWN:
+        raise ValueError(f"no number of events is enough: tails are known up to {KNOWN:,}")
     return bounds.rare_effect(expected, alpha, power)
 
 

@@ -1,16 +1,17 @@
 """What a campaign promises to see, and whether it can: the total variation of a first token's law."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from pp3.harness.campaign import LARGEST_REQUESTS, Campaign
 from pp3.harness.cells import Event
-from pp3.harness.design import NO_SHARE, TOO_FEW, Check, design
+from pp3.harness.design import FAMILY, NO_SHARE, TOO_FEW, Check, design
 from pp3.harness.errors import CampaignError
 from pp3.harness.power import detectable
 
+USUAL_POOL = 100
 PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)  # a first token, by itself or in its round
 
 DIGITS = 4  # of a total variation that is said
@@ -46,9 +47,34 @@ def enough(requests: int, detect: float, checks_of: Callable[[int], Sequence[Che
     return requests
 
 
+def fillable(requests: int, pool: int, where: str) -> None:
+    """CampaignError if so many requests of a law cannot fill two groups of a larger pool than the usual one.
+
+    At the usual pool few requests still show impossible outcomes, and the rest is said to be undecided.
+    """
+    if pool > USUAL_POOL and requests < 2 * pool:
+        raise CampaignError(
+            f"{where}: pool = {pool:,} and requests = {requests:,}: no cell could have two groups of so many expected "
+            f"events; give requests = {2 * pool:,} or more, or a pool of at most {max(USUAL_POOL, requests // 2):,}"
+        )
+
+
+def supported(checks: Sequence[Check], weights: Mapping[str, float], where: str) -> None:
+    """CampaignError for a share of alpha given to a family of which a profile has no check."""
+    families = dict.fromkeys(FAMILY[check.event].value for check in checks)
+    for family, share in weights.items():
+        if share and family not in families:
+            raise CampaignError(
+                f"{where}: weights.{family} = {share:g}, and this profile has no check of that family; give its share "
+                f"to {', '.join(families)}"
+            )
+
+
 def keep(campaign: Campaign, where: str) -> None:
-    """CampaignError if a campaign cannot see what it promises, with the requests that would."""
+    """CampaignError if a campaign cannot do what it asks for or see what it promises, with what would."""
     spec = campaign.spec
+    fillable(spec.requests, spec.pool, where)
+    supported(design(campaign), spec.weights, where)
     if not spec.detect:
         return
 

@@ -61,7 +61,7 @@ VLLM = tuple(
         needs=NEEDS,
         image=version,
         gpu=name == SPLIT,
-        requests=200_000 if name == SPLIT else 0,
+        requests=20_000 if name == SPLIT else 0,
     )
     for name, target, versions, about in ROWS
     for version in versions

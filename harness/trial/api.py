@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pp3.harness import promise
 from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.store import check_counter
 from pp3.harness.samplers.contract import Description, Sampler
@@ -110,6 +111,9 @@ def plan(spec: TrialSpec, who: Description, where: str, given: bool, most: int =
     with the number that would.
     """
     trial = make(spec, who, where)
+    promise.supported(trial.checks, spec.weights, where)
+    if given:
+        promise.fillable(spec.requests, spec.pool, where)
     enough = with_enough(trial, where)
     if given and enough is not trial:
         raise CampaignError(
