@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from pp3.harness import campaign as campaigns
-from pp3.harness import promise
 from pp3.harness.campaign import LARGEST_REQUESTS, Campaign
 from pp3.harness.cells import Event
 from pp3.harness.design import CERTAIN, Check, design
 from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.power import detectable
 from pp3.harness.promise import PROMISED, enough, keep, resolution
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
+from pp3.harness.trial.api import plan
 from pp3.harness.trial.plan import TrialSpec, make, with_enough
 
 POWER = 0.999
@@ -96,7 +97,7 @@ def test_the_promise_is_of_the_weakest_first_token() -> None:
     checks = design(campaign(targets=["context", "sparse-tail", "invalidated"], depths=[4, 5]))
     mine = [check for check in checks if check.required and check.event in PROMISED]
     assert {check.event for check in mine} == {Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL}
-    sizes = [promise.detectable(check, POWER).size for check in mine]
+    sizes = [detectable(check, POWER).size for check in mine]
     assert resolution(checks, POWER, 20_000) == max(sizes)
     assert max(sizes) > min(sizes)
     assert resolution([check for check in checks if check not in mine], POWER, 20_000) < 1e-3
@@ -151,3 +152,34 @@ def test_greedy_alone_is_certain() -> None:
     trial = make(TrialSpec(sampler="it", targets=["greedy"], requests=777), StandardRejection().describe(), "it")
     assert all(check.reason == CERTAIN for check in trial.checks if check.event is Event.TOKEN)
     assert trial.resolution == pytest.approx(1 - 0.001 ** (1 / 777))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        pytest.param(
+            {"pool": 10_001, "requests": 20_000},
+            "give requests = 20,002 or more, or a pool of at most 10,000",
+            id="one-too-large",
+        ),
+        pytest.param({"pool": 10**9}, "give requests = 2,000,000,000 or more", id="the-largest"),
+        pytest.param({"pool": 101, "requests": 7}, "give requests = 202 or more, or a pool of at most 100", id="few"),
+    ],
+)
+def test_a_pool_that_nothing_fills_is_refused(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(CampaignError, match=re.escape(said)):
+        keep(campaign(**keys), "a file")
+
+
+def test_the_usual_pool_is_never_refused() -> None:
+    """A few requests still show what cannot be."""
+    assert kept(campaign(requests=7))
+    assert kept(campaign(pool=10_000, requests=20_000))
+
+
+def test_a_share_that_no_check_has_is_refused() -> None:
+    spec = TrialSpec(sampler="it", weights={"law": 0.5, "conditional": 0.5})
+    with pytest.raises(CampaignError, match=r"weights.conditional = 0.5, and this profile has no check of that family"):
+        plan(spec, Multinomial().describe(), "it", given=True)
+    plan(spec, StandardRejection().describe(), "it", given=True)
+    assert kept(campaign(weights={"law": 0.5, "conditional": 0.5}))
