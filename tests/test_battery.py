@@ -183,7 +183,19 @@ def test_receipt_form_has_six_digits_and_no_float() -> None:
     plain = judge(check_of(pooled), {pooled.cell.id: [1960, 1290, 745, 505, 280, 220, 0]}, 0.9).plain()
     assert not any(isinstance(value, float) for value in plain.values())
     assert plain["alpha"] == "0.001"
-    assert {"g", "p", "pearson", "pearsonP", "detectable", "excluded", "unit", "worst", "method", "outcome", "forbidden"} < set(plain)
+    assert {
+        "g",
+        "p",
+        "pearson",
+        "pearsonP",
+        "detectable",
+        "excluded",
+        "unit",
+        "worst",
+        "method",
+        "outcome",
+        "forbidden",
+    } < set(plain)
     assert [number(value) for value in (1 / 3, 1e-17, 123456789.0, 0.0)] == ["0.333333", "1e-17", "1.23457e+08", "0"]
 
 

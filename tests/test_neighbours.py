@@ -138,7 +138,7 @@ def test_launches_of_any_size_count_the_same(
     tokens, kept = drawn(rng, n, 3)
     whole = added(tokens, kept, classes, 5, [0, n], as_torch)
     splits = [
-        [*range(0, 60), 60, n],
+        [*range(60), 60, n],
         [0, 0, SMALL, SMALL, 2 * SMALL, n, n],
         [0, SMALL + 1, 2 * SMALL + 2, n],
         [0, SMALL - 1, 3 * SMALL + 1, n],

@@ -1,6 +1,7 @@
 """What a check says it sees is what it sees: simulated, there and back, and against exact tails."""
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -221,9 +222,8 @@ def test_needed_is_the_inverse_of_detectable(method: Method, size: float, power:
     ],
 )
 def test_what_no_number_of_events_sees(method: Method, size: float, said: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape(said)):
         needed(CHECKS[method], size, 0.999)
-    assert said in str(refused.value)
 
 
 def test_one_repeat_is_enough() -> None:
@@ -257,8 +257,7 @@ def test_what_counts_leave_possible(rng: np.random.Generator) -> None:
     for tv in (0.0, 0.02):
         off = law * (1 + 2 * tv * np.array([1, -1, 1, -1, -1, -1, -1, -1]))
         sizes = [
-            judge(check, {one.id: [*draw, 0]}, 0.9).excluded.size
-            for draw in rng.multinomial(10_000, off, 300).tolist()
+            judge(check, {one.id: [*draw, 0]}, 0.9).excluded.size for draw in rng.multinomial(10_000, off, 300).tolist()
         ]
         assert sum(size < tv for size in sizes) <= 3  # of 300 at 1e-3: more with a chance of 3e-4
         assert max(sizes) < 0.1

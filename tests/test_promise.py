@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from pp3.harness import campaign as campaigns
-from pp3.harness import promise
 from pp3.harness.campaign import LARGEST_REQUESTS, Campaign
 from pp3.harness.cells import Event
 from pp3.harness.design import CERTAIN, Check, design
 from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.power import detectable
 from pp3.harness.promise import PROMISED, enough, keep, resolution
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.trial.plan import TrialSpec, make, with_enough
@@ -96,7 +96,7 @@ def test_the_promise_is_of_the_weakest_first_token() -> None:
     checks = design(campaign(targets=["context", "sparse-tail", "invalidated"], depths=[4, 5]))
     mine = [check for check in checks if check.required and check.event in PROMISED]
     assert {check.event for check in mine} == {Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL}
-    sizes = [promise.detectable(check, POWER).size for check in mine]
+    sizes = [detectable(check, POWER).size for check in mine]
     assert resolution(checks, POWER, 20_000) == max(sizes)
     assert max(sizes) > min(sizes)
     assert resolution([check for check in checks if check not in mine], POWER, 20_000) < 1e-3

@@ -22,9 +22,7 @@ SKEWED = [40, 30, 10, 10, 4, 3, 2, 1]
 def cell(shares: list[int], context: int = 0, **more: Any) -> Cell:
     """A cell with this law."""
     said: dict[str, Any] = {"event": Event.TOKEN, "atoms": np.arange(len(shares)), "rate": Fraction(1)}
-    return Cell(
-        target="t", depth=4, position=0, context=context, pattern="", shares=tuple(shares), **said | more
-    )
+    return Cell(target="t", depth=4, position=0, context=context, pattern="", shares=tuple(shares), **said | more)
 
 
 def check_of(*cells: Cell, method: Method = Method.G, least: int = 100, **more: Any) -> Check:

@@ -181,7 +181,10 @@ VERIFIER: dict[str, tuple[Run, str]] = {
         verified(with_tokens(num_sampled=lambda e: put(e.num_sampled, 3, 0))),
         r"^\S+: 2 num_sampled outside 1 to depth",
     ),
-    "emits too many": (verified(with_tokens(num_sampled=lambda e: put(e.num_sampled, 3, 6))), r"^\S+: 2 num_sampled outside"),
+    "emits too many": (
+        verified(with_tokens(num_sampled=lambda e: put(e.num_sampled, 3, 6))),
+        r"^\S+: 2 num_sampled outside",
+    ),
     "emits fewer than none": (
         verified(with_tokens(num_sampled=lambda e: put(e.num_sampled, 3, -POISON))),
         r"^\S+: 2 num_sampled outside",

@@ -21,7 +21,7 @@ from pp3.harness.trial.problems import ROUNDING, rounds
 from pp3.harness.verdict import Verdict
 
 MANY = 2_000_000
-LOGITS = {"target_carrier": Carrier.LOGITS, "draft_carrier": Carrier.LOGITS}
+LOGITS: dict[str, Any] = {"target_carrier": Carrier.LOGITS, "draft_carrier": Carrier.LOGITS}
 
 
 @pytest.fixture(autouse=True)
@@ -77,9 +77,7 @@ def judged(trial: Trial, counts: dict[str, list[int]], rejected: int, position: 
         pytest.param(20_000, Verdict.FAIL, id="one-in-a-hundred"),
     ],
 )
-def test_rejections_of_equal_laws(
-    rejected: int, verdict: Verdict, position: int, drawn: dict[str, list[int]]
-) -> None:
+def test_rejections_of_equal_laws(rejected: int, verdict: Verdict, position: int, drawn: dict[str, list[int]]) -> None:
     """Rounding makes at most MANY depth 2^-20, which is 8; half as many in one position."""
     found = judged(trial_of(), drawn, rejected, position)
     assert found.verdict is verdict, found.reasons
@@ -94,7 +92,7 @@ def test_rejections_of_equal_laws(
 @pytest.mark.parametrize("rejected", [1, 2])
 def test_as_probabilities_not_one(rejected: int, drawn: dict[str, list[int]]) -> None:
     """Nothing is rounded there."""
-    probs = {"target_carrier": Carrier.PROBS, "draft_carrier": Carrier.PROBS}
+    probs: dict[str, Any] = {"target_carrier": Carrier.PROBS, "draft_carrier": Carrier.PROBS}
     found = judged(trial_of(**probs), drawn, rejected)
     assert found.verdict is Verdict.FAIL
 

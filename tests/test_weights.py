@@ -45,7 +45,9 @@ def test_those_not_given_are_0(given: dict[str, float], found: dict[str, float])
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        pytest.param({"laws": 1.0}, "weights has 'laws'; its keys are law, conditional, dependence, rare, fit", id="key"),
+        pytest.param(
+            {"laws": 1.0}, "weights has 'laws'; its keys are law, conditional, dependence, rare, fit", id="key"
+        ),
         pytest.param({"x" * 500: 1.0}, "xxx'; its keys are law", id="a-long-key"),
         pytest.param({"law": -0.1, "fit": 1.1}, "weights.law = -0.1; it must be a share from 0 to 1", id="below-0"),
         pytest.param({"law": 1.1}, "weights.law = 1.1; it must be a share from 0 to 1", id="above-1"),
