@@ -22,6 +22,7 @@ from pp3.harness.battery import Counts, totals, two_sided
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import Check, Group, Method, checks, groups, pool
 from pp3.harness.neighbours import Neighbours
+from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import Tally
@@ -104,8 +105,8 @@ def test_rates_of_g(cells: list[Cell], events: int, rng: np.random.Generator) ->
 
 
 def test_rates_of_the_fit(rng: np.random.Generator) -> None:
-    """Of 30 laws together. Its G is 1 / (6 e) too large on average (e events a group), which adds to its upper tail what
-    it takes from its lower one."""
+    """Of 30 laws together. Its G is 1 / (6 e) too large on average (e events a group), which adds to its upper tail
+    what it takes from its lower one."""
     cells = [cell(zipf(16), context) for context in range(30)]
     rates_of(Method.FIT, cells, 8_000, DRAWS // 3, rng)
 
@@ -286,7 +287,7 @@ def counted(trial: Trial, sampler: Any, counter: int) -> Counts:
         for low, high in ((first, middle), (middle, end)):  # two launches, so that rows and slots have pairs
             seed = Seed.of(trial.plan_sha256, counter)
             batch = run.batch_of(problem, trial.who, seed, low, high, "cpu")
-            tally.add(batch, guard.run(sampler, batch, trial.who.kind))
+            tally.add(batch, guard.run(sampler, batch, Kind(trial.who.kind)))
         assert not any(tally.breaches.values())
         found |= {one.id: counts for one, counts in zip(problem.cells, tally.histograms(), strict=True)}
     assert not any(counts[-1] for counts in found.values())

@@ -183,7 +183,7 @@ def test_the_contract_is_held(returned: Bug, said: str) -> None:
 
 
 def test_what_it_kept_is_what_it_emitted() -> None:
-    """The guard makes drafts of its tokens, so that contexts follow from them; behind the round they are of no matter."""
+    """The guard makes drafts of its tokens, so that contexts follow from them."""
     engine = Engine()
     trial = make(TrialSpec(sampler="it", targets=["context"], requests=64), engine.describe(), "it")
     (problem,) = trial.problems

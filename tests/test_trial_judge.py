@@ -21,7 +21,7 @@ from pp3.harness.trial.problems import ROUNDING, rounds
 from pp3.harness.verdict import Verdict
 
 MANY = 2_000_000
-LOGITS = {"target_carrier": Carrier.LOGITS, "draft_carrier": Carrier.LOGITS}
+LOGITS: dict[str, Any] = {"target_carrier": Carrier.LOGITS, "draft_carrier": Carrier.LOGITS}
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_rejections_of_equal_laws(rejected: int, verdict: Verdict, position: int
 @pytest.mark.parametrize("rejected", [1, 2])
 def test_as_probabilities_not_one(rejected: int, drawn: dict[str, list[int]]) -> None:
     """Nothing is rounded there."""
-    probs = {"target_carrier": Carrier.PROBS, "draft_carrier": Carrier.PROBS}
+    probs: dict[str, Any] = {"target_carrier": Carrier.PROBS, "draft_carrier": Carrier.PROBS}
     found = judged(trial_of(**probs), drawn, rejected)
     assert found.verdict is Verdict.FAIL
 

@@ -465,10 +465,15 @@ TEMPERED: dict[str, tuple[Callable[[Batch], torch.Tensor], str]] = {
 }
 
 
+DERIVED = re.compile(r"\((\S+/)?(accept|kept|recovery|prefix|match|round-match|pair|length-pair|rare-cell|fit)\b")
+
+
 def found(report: Report, reason: str) -> None:
-    """A FAIL, or INVALID where the contract is broken, for this reason among the first three."""
+    """A FAIL, or INVALID where the contract is broken, for this reason among the first three that are said of a law by
+    itself, and not of what depends on what (tests/test_trial_witness.py is about those)."""
     assert report.verdict in (Verdict.FAIL, Verdict.INVALID), str(report)
-    assert any(re.search(reason, said) for said in report.reasons[:3]), str(report)
+    said = [one for one in report.reasons if not DERIVED.search(one)]
+    assert any(re.search(reason, one) for one in said[:3]), str(report)
 
 
 @pytest.mark.parametrize(("planted", "reason"), VERIFIERS.values(), ids=VERIFIERS)

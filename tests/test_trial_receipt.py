@@ -127,9 +127,11 @@ def rejudge(statement: Statement) -> None:
     p = statement["predicate"]
     trial = trial_receipt.trial_of(p)
     counts = {cell["id"]: cell["counts"] for cell in p["cells"]}
-    measured = Measured(counts=counts, strays=p["strays"], breaches=p["breaches"], broken=p["broken"])
+    first = {cell["id"]: cell["first"] for cell in p["cells"]}
+    measured = Measured(counts=counts, first=first, strays=p["strays"], breaches=p["breaches"], broken=p["broken"])
     judged = conclude(trial, measured, name_of(p["sampler"]["device"]))
     p["tests"] = [test.plain() for test in judged.tests]
+    p["deviations"] = [one.plain() for one in judged.deviations]
     p["effects"] = {check: effect_plain(effect) for check, effect in judged.effects.items()}
     p["verdict"], p["reasons"], p["sentence"] = judged.verdict.value, judged.reasons, judged.sentence
     p["resolution"] = number(judged.resolution)
@@ -225,6 +227,16 @@ def add(name: str, atom: int, amount: int) -> Change:
 
     def change(statement: Statement) -> None:
         cell(statement, name)[atom] += amount
+
+    return change
+
+
+def one_more(event: str) -> Change:
+    """One event more in the first cell of a kind."""
+
+    def change(statement: Statement) -> None:
+        cells = statement["predicate"]["cells"]
+        next(c for c in cells if f"/{event}/" in c["id"])["counts"][0] += 1
 
     return change
 
@@ -337,6 +349,41 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "events moved within a cell": (both(move(TOKEN, 300)), "recompute statistics"),
     "a breach that took no count away": (edit("breaches", to={"near/failed": 1}), "verdict"),
     "a break that took no count away": (edit("broken", to={"near": "raised"}), "verdict"),
+    **{
+        f"one more in {event}": (one_more(event), "recompute counts")
+        for event in ("kept", "accept", "residual", "recovery", "prefix", "match/positions", "match/requests-1")
+    },
+    **{
+        f"one more in {event}": (one_more(event), "recompute counts")
+        for event in ("match/requests-128", "pair", "length-pair", "repeat", "joint", "length", "bonus")
+    },
+    "one more in a slot's rounds": (one_more("round-match/slots"), "recompute statistics"),
+    "a first half larger than the whole": (edit("cells", 0, "first", 0, to=10**9), "recompute counts"),
+    "a first half of another length": (edit("cells", 0, "first", to=lambda old: old[1:]), "recompute counts"),
+    "a first half of nothing": (
+        edit("cells", to=lambda cells: [c | {"first": [0] * len(c["first"])} for c in cells]),
+        "recompute counts",
+    ),
+    "a first half of everything": (
+        edit("cells", to=lambda cells: [c | {"first": c["counts"]} for c in cells]),
+        "recompute counts",
+    ),
+    "a deviation made up": (
+        edit("deviations", to=[{"high": "0.01", "id": "fit", "low": "0", "worth": "tolerated"}]),
+        "recompute statistics",
+    ),
+    "weights that do not sum to 1": (both(edit("plan", "weights", "law", to="0.4"), reseal_plan), "plan"),
+    "weights written otherwise": (both(edit("plan", "weights", "law", to="0.50"), reseal_plan), "plan"),
+    "other weights": (
+        both(
+            edit("plan", "weights", "law", to="0.45"),
+            edit("plan", "weights", "conditional", to="0.25"),
+            reseal_plan,
+        ),
+        "recompute statistics",
+    ),
+    "a tolerance of 1": (both(edit("plan", "tolerance", to="1.0"), reseal_plan), "plan"),
+    "a tolerance written otherwise": (both(edit("plan", "tolerance", to="0"), reseal_plan), "plan"),
     "another statistic": (edit("tests", 0, "g", to="1.5"), "recompute statistics"),
     "another level": (edit("tests", 0, "alpha", to="0.1"), "recompute statistics"),
     "another outcome": (edit("tests", 0, "outcome", to="fail"), "recompute statistics"),

@@ -195,6 +195,9 @@ def enumerate_rounds(law: Seen, d: Description) -> Events:
             for x in range(len(p)):
                 found[Event.TOKEN, j, context][x] += mass * (kept[x] + replaced[x])
                 found[Event.RESIDUAL, j, context][x] += mass * replaced[x]
+                found[Event.KEPT, j, context][x] += mass * kept[x]
+                found[Event.ACCEPT, j, context][2 * x + 1] += mass * kept[x]
+                found[Event.ACCEPT, j, context][2 * x] += mass * (q[x] - kept[x])
                 if kept[x]:
                     yield from go(j + 1, int(pair.context_of[x]), mass * kept[x], pattern, heat)
             yield j, mass * sum(replaced)

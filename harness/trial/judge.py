@@ -121,12 +121,14 @@ def effect_plain(effect: Effect) -> dict[str, str]:
 def _by_strength(
     trial: Trial, tests: list[TestResult], counts: dict[str, list[int]], effects: dict[str, Effect]
 ) -> list[TestResult]:
-    """Failed checks: the largest shares of impossible outcomes first, then what lies furthest below its level."""
+    """Failed checks: the largest shares of impossible outcomes first, then what lies furthest below its level; those
+    that sum up many laws come last."""
 
-    def strength(test: TestResult) -> tuple[float, float, float]:
+    def strength(test: TestResult) -> tuple[bool, float, float, float]:
         total = sum(sum(counts[cell]) for cell in planned[test.id].counted)
         level = test.p / test.alpha if test.alpha else 1.0
-        return -test.forbidden / max(total, 1), level, -effects[test.id].tv if test.id in effects else 0.0
+        size = effects[test.id].tv if test.id in effects else 0.0
+        return test.event in (Event.RARE, Event.FIT), -test.forbidden / max(total, 1), level, -size
 
     planned = {check.id: check for check in trial.checks}
     return sorted((test for test in tests if test.outcome == "fail"), key=strength)
