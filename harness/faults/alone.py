@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness.faults.correct import BONUS, Correct, Round
+from pp3.harness.faults.correct import BONUS, ENGINE, Correct, Round
 from pp3.harness.faults.fault import MADE, Shows, planting
-from pp3.harness.faults.reshape import aliased
+from pp3.harness.faults.reshape import aliased, apportioned, without_each
 from pp3.harness.faults.running import Integers, Words, high
 from pp3.harness.faults.truncation import Filtered
 from pp3.harness.samplers.contract import Batch, Kind
 
 plant = planting("made to be seen by one check")
 COOL, VOCAB = 0.7, 20  # of the one target whose tables are off
+SCALE = 1_000_000  # of shares
 COPIED = 0.2  # of requests that repeat another's words
 
 
@@ -71,16 +72,11 @@ class AliasedVoid(Correct):
 class AliasedResidual(Correct):
     """The cuts of one replacement's alias table are off; of all tokens emitted, few are replacements."""
 
-    size = 0.036
-    row = 2
+    size = 0.055
 
     def residual(self, p: Integers, q: Integers) -> Integers:
-        """That of one row moved within its slots."""
-        left = super().residual(p, q)
-        rows = round(len(left) ** 0.5)
-        at = self.row * (rows + 1)
-        left[at : at + 1] = aliased(left[at : at + 1], self.size)
-        return left
+        """That of the first row moved within its slots."""
+        return first_aliased(super().residual(p, q), self.size)
 
 
 class BonusOfFirstDraft(Correct):
@@ -100,6 +96,40 @@ class BonusOfFirstDraft(Correct):
         now = self.words(this.batch, "lookup", 1)[which, 0] < np.uint64(self.share * 2.0**64)
         rows = self.bonus_row(target, this.batch.depth, this.contexts[which, -1])
         return this.tables.bonus.draw(rows, np.where(now, spread, word))
+
+
+class SomePointMasses(Correct):
+    """Some of the first two drafts are judged as point masses and stay inside: every token is right, fewer are kept.
+    The number of drafts kept is one of five, each counted by itself too: of the ways to move it this is one that shows
+    least in any one."""
+
+    shares = 0.022, 0.055, 0.0, 0.0, 0.0  # of the drafts of each row, and so of each position
+
+    def acceptance(self, p: Any, q: Any, total: int) -> tuple[Any, Any]:
+        """(1 - s) min(1, P / Q) + s P"""
+        part = self._parts(p)
+        return (SCALE - part) * np.minimum(p, q) * total + part * p * q, SCALE * q * total
+
+    def residual(self, p: Integers, q: Integers) -> Integers:
+        """Of each token: (P - Q)+, or P without it, each as often as it was rejected so."""
+        left, total = np.maximum(p - q, 0), p.sum(axis=1, keepdims=True)
+        part = self._parts(p) / SCALE
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rejected = np.where(q > 0, (1 - part) * np.maximum(1 - p / q, 0), 0)
+        shares = rejected[:, :, None] * (left / np.maximum(left.sum(axis=1, keepdims=True), 1))[:, None, :]
+        shares = shares.reshape(-1, p.shape[1]) + np.repeat(part, p.shape[1], axis=0) * without_each(p) / total.max()
+        shares += shares.sum(axis=1, keepdims=True) == 0  # of tokens that are never rejected
+        return apportioned(shares, np.repeat(total, p.shape[1]))
+
+    def residual_key(self, target: Any, pair: Integers, token: Integers) -> Integers:
+        """That of this token."""
+        key: Integers = pair * target.weights.shape[1] + token
+        return key
+
+    def _parts(self, p: Any) -> Integers:
+        """Millionths of the drafts of each pair of rows, [pairs, 1]."""
+        rows = round(len(p) ** 0.5)
+        return np.repeat(np.round(np.array(self.shares) * SCALE).astype(np.int64), rows)[:, None]
 
 
 class RowBefore(Correct):
@@ -168,7 +198,8 @@ FAULTS = (
     ),
     plant("sole-bonus", AliasedBonus, "bonus", MADE, ("near", *OTHERS), sole=True),
     plant("sole-full-target", AliasedVoid, "full-target", MADE, ("void", "near", *OTHERS), sole=True),
-    plant("sole-residual", AliasedResidual, "residual", MADE, ("near",), requests=160_000, sole=True),
+    plant("sole-residual", AliasedResidual, "residual", MADE, ("near",), requests=80_000, sole=True),
+    plant("sole-length", SomePointMasses, "length", MADE, ("far",), kind=ENGINE, sole=True),
     plant("sole-joint", BonusOfFirstDraft, "joint", MADE, ("whole",), shows=Shows.ROUND, sole=True),
     plant("sole-round-match", RowBefore, "round-match", MADE, ("near",), **LAUNCHES),
     plant("sole-round-match/slot", SlotBefore, "round-match", MADE, ("near",), **LAUNCHES),
