@@ -87,8 +87,8 @@ def lines(found: Sequence[Row]) -> list[str]:
     said = [f"{'fault':{width}}  {'verdict':12}  {'plain test':10}  caught by"]
     for row in ordered:
         start = f"{row.id:{width}}  {row.verdict.value:12}  {PLAIN[row.marginal]:10}  "
-        missed = "" if row.good or not row.witness else f" (named: {row.witness})"
-        seeds = f", {row.caught} of {row.seeds} seeds" if row.seeds > 1 else ""
+        missed = "" if row.good or not row.witness else f" (not {row.witness})"
+        seeds = f", {row.caught}/{row.seeds} seeds" if row.seeds > 1 else ""
         said.append(start + _cut(_marks(row), COLUMNS - len(start) - len(missed + seeds)) + missed + seeds)
     seconds = sum(row.seconds for row in found)
     note = "* the check that must catch it; the plain test is a chi-square of first tokens."
@@ -102,13 +102,12 @@ def _marks(row: Row) -> list[str]:
 
 
 def _cut(names: Sequence[str], width: int) -> str:
-    """As many names as fit, and how many more there are; the first whatever its length."""
+    """As many names as fit, and how many more there are."""
     for count in range(len(names), 0, -1):
         left = f", +{len(names) - count}" if count < len(names) else ""
-        said = ", ".join(names[:count]) + left
-        if len(said) <= width or count == 1:
+        if len(said := ", ".join(names[:count]) + left) <= width:
             return said
-    return "nothing"
+    return f"+{len(names)}" if names else "nothing"
 
 
 def summary(found: Sequence[Row]) -> str:
