@@ -6,7 +6,7 @@ RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/m
        HYPOTHESIS_STORAGE_DIRECTORY=$(SCRATCH)/hypothesis TRITON_DEFAULT_FP_FUSION=1
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
-.PHONY: qualify test test-gpu soak lint format evidence image sglang vllm-check release-check clean
+.PHONY: qualify test test-gpu soak lint format evidence faults image sglang vllm-check release-check clean
 .DEFAULT_GOAL := qualify
 
 .venv/ready: pyproject.toml constraints.txt
@@ -38,6 +38,9 @@ format: .venv/ready
 
 evidence: .venv/ready  ## rewrite the README's table of committed evidence
 	.venv/bin/pp3 evidence --write README.md
+
+faults: .venv/ready  ## plant every known fault; fails if one escapes
+	$(RUN) .venv/bin/pp3 faults --jobs 2
 
 image: .venv/ready  ## fetch the sampler files of a pinned vLLM into .image (VERSION=0.33.0, CACHE=folder)
 	$(RUN) .venv/bin/python -P -m pp3.harness.image.fetch $(VERSION) $(if $(CACHE),--cache '$(CACHE)')

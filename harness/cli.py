@@ -146,13 +146,14 @@ def oracle(device: str, out: Path | None, as_json: bool) -> int:
 @click.option("--seeds", type=int, default=1, show_default=True, help="Runs of each, with seeds 1, 2, ...")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Faults at once, each in its own process.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--requests", type=int, help="Of each law, of kernels on a GPU. Default: 1,000,000.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--markdown", is_flag=True, help="Print docs/faults.md: faults by checks, and what peers would ship.")
-def faults(only: tuple[str, ...], seeds: int, jobs: int, device: str, as_json: bool, markdown: bool) -> int:
+def faults(**options: Any) -> int:
     """Plant known faults in a correct sampler, and show which check catches which; exits 1 if one escapes."""
     from pp3.harness.faults.command import run_command
 
-    return run_command(only, seeds, jobs, device, as_json, markdown)
+    return run_command(**options)
 
 
 @commands.command()

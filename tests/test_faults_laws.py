@@ -85,7 +85,6 @@ ENUMERABLE: list[type[Correct]] = [
     residual.Argmax,
     residual.Reversed,
     residual.SharedCoin,
-    residual.TwoExchanged,
     residual.Unclamped,
     residual.Unnormalised,
     residual.WholeTarget,

@@ -5,6 +5,7 @@ A sampler is wrong in one step of correct.py (fault.py says what is noted of it)
 
 from pp3.harness.faults import (
     acceptance,
+    alone,
     contract,
     controls,
     doses,
@@ -35,6 +36,7 @@ _CAUSES = (
     streams,
     contract,
     doses,
+    alone,
 )
 FAULTS: tuple[Fault, ...] = tuple(fault for cause in _CAUSES for fault in cause.FAULTS)
 if ENGINE in list(Kind):

@@ -131,7 +131,8 @@ class WarmDraft(Correct):
 
 class SwappedIds(Correct):
     """The draft's vocabulary map exchanges two ids that the target prefers by far, and so does the ratio's: tokens and
-    lengths stay exact. The residual has the opposite shift, spread over three times the mass."""
+    lengths stay exact. No fault shows in kept drafts alone: what is kept of a token is what is drafted of it where P is
+    at least Q (and proposal sees that), and what is emitted of it where it is not (and token does)."""
 
     def draft_law(self, target: Any) -> Integers:
         """In one row, two tokens with each other's Q."""
@@ -197,6 +198,15 @@ FAULTS = (
     plant("K1/coarse", CoarseCoin, "exact:edges", STUDY, ("near",), shows=Shows.EXACT),
     plant("K1/no-division", ProbabilityCompared, "token", STUDY, ("near",)),
     plant("K1/consistent", WarmDraft, "proposal", STUDY, ("near",), kind=PIPELINE, others=WELL_KNOWN),
+    plant(
+        "K1/exchanged-ids",
+        SwappedIds,
+        "kept",
+        MADE,
+        ("far",),
+        kind=PIPELINE,
+        others=("proposal", "residual", "recovery", "rare-cell"),
+    ),
     plant("sole-accept", OneTokenLess, "accept", MADE, ("near",), requests=250_000, others=("recovery",), sole=True),
 )
 ENGINE_FAULTS = (  # of the kind `engine`: drafts stay inside
@@ -208,11 +218,7 @@ ENGINE_FAULTS = (  # of the kind `engine`: drafts stay inside
         ("near",),
         requests=2_000,
         kind=ENGINE,
-        others=WELL_KNOWN,
-        sole=True,
-        about="Drawn drafts are judged as point masses and stay inside: every token is right, fewer are kept. What "
-        "ends a round, and pairs of lengths as a product law, hold the same shift: kept and replaced add up to the "
-        "target, so that lengths never shift alone.",
+        others=("rare-cell", "length-pair"),
+        about="Drawn drafts are judged as point masses and stay inside: every token is right, fewer are kept.",
     ),
-    plant("sole-kept", SwappedIds, "kept", MADE, ("far",), kind=ENGINE, others=("residual",), sole=True),
 )

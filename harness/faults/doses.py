@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.faults.correct import Correct
-from pp3.harness.faults.fault import MADE, Fault, Shows, planting
+from pp3.harness.faults.fault import Fault, Shows
 from pp3.harness.faults.reshape import apportioned
 from pp3.harness.faults.running import Integers
 from pp3.harness.samplers.contract import Batch, Kind
 
-plant = planting("dose")
 LADDER = "study of statistics, section 3.1"
 
 
@@ -59,45 +58,6 @@ class Copies(Correct):
         return np.where(late, np.maximum(batch.requests - 1, 0), batch.requests)
 
 
-class PlainRow(Correct):
-    """The first row of a plain sampler's table is off by 0.03 in total variation."""
-
-    def plain_law(self, target: Any) -> Integers:
-        """Row 0 moved."""
-        return first_moved(super().plain_law(target))
-
-
-class FirstDraft(Correct):
-    """The first draft's law is off by 0.03 in total variation, and no other's."""
-
-    def draft_law(self, target: Any) -> Integers:
-        """Row 0 moved."""
-        return first_moved(super().draft_law(target))
-
-
-class BonusRow(Correct):
-    """The bonus is off by 0.03 in total variation; so is it given the token before it, with more degrees of freedom."""
-
-    def bonus_law(self, target: Any) -> Integers:
-        """Moved."""
-        return moved(super().bonus_law(target), 0.03)
-
-
-class VoidRow(Correct):
-    """What replaces an invalidated first draft is off by 0.03 in total variation."""
-
-    def void_law(self, target: Any) -> Integers:
-        """Row 0 moved."""
-        return first_moved(super().void_law(target))
-
-
-def first_moved(rows: Integers) -> Integers:
-    """Rows of which the first is moved by 0.03."""
-    found = rows.copy()
-    found[:1] = moved(rows[:1], 0.03)
-    return found
-
-
 def _dose(id: str, of: Any, size: float, **said: Any) -> Fault:
     about = f"{' '.join(of.__doc__.split())} Here {size:g}."
     made: dict[str, Any] = {"id": id, "report": LADDER, "about": about, "cause": "dose", "sampler": lambda: of(size)}
@@ -127,8 +87,4 @@ FAULTS = (
         )
         for rho, requests in ((0.01, 110_000), (0.05, 20_000))
     ),
-    plant("sole-token", PlainRow, "token", MADE, ("rows-of-12",), kind=Kind.PLAIN, requests=45_000, sole=True),
-    plant("sole-proposal", FirstDraft, "proposal", MADE, ("near",), kind=Kind.PROPOSAL, requests=40_000, sole=True),
-    plant("sole-bonus", BonusRow, "bonus", MADE, ("equal",), requests=40_000, others=("prefix",), sole=True),
-    plant("sole-full-target", VoidRow, "full-target", MADE, ("void",), requests=20_000, sole=True),
 )

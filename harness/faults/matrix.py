@@ -4,129 +4,88 @@ A fault is CAUGHT if its named check rejects it at its planned number of request
 EXACT-ONLY is one that no number of requests shows, of which its exact check must say something.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from itertools import groupby
 from multiprocessing import get_context
-from typing import Any
 
-import numpy as np
-
-from pp3.harness.cells import Event
-from pp3.harness.faults import CONTROLS, FAULTS
+from pp3.harness.faults import CONTROLS, FAULTS, texts
 from pp3.harness.faults.exact import PREFIX, said_by
 from pp3.harness.faults.fault import Control, Fault
-from pp3.harness.faults.peers import RULES
-from pp3.harness.samplers.contract import Kind
-from pp3.harness.seeds import Seed
-from pp3.harness.trial.judge import TrialJudgement, conclude
-from pp3.harness.trial.measured import Measured
-from pp3.harness.trial.plan import Trial, TrialSpec, make
-from pp3.harness.trial.run import run
+from pp3.harness.faults.outcome import Outcome, Row
+from pp3.harness.faults.tried import Tried, attempt
+from pp3.harness.faults.triton_fault import CONTROL, TextControl, TextFault
+from pp3.harness.faults.triton_proposal import PROPOSAL
+from pp3.harness.faults.triton_verifier import VERIFIER
 from pp3.harness.verdict import Verdict
 
-FORBIDDEN, BREACH, INVALID = "forbidden", "breach", "invalid"  # witnesses that are no check of their own
-MARGINAL = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL)  # at position 0: a plain test of tokens
-FAMILY_ALPHA = 1e-5
 THREADS = 1  # of torch, where faults run side by side
+INTERPRET = "TRITON_INTERPRET"
+One = Fault | TextFault | Control | TextControl
 
 
-class Outcome(StrEnum):
-    """What became of a fault or a control."""
+class Way(StrEnum):
+    """Which processes run a fault."""
 
-    CAUGHT = "CAUGHT"
-    ESCAPED = "ESCAPED"
-    EXACT_ONLY = "EXACT-ONLY"
-    CONTROL_PASS = "CONTROL-PASS"
-    CONTROL_FAIL = "CONTROL-FAIL"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One fault or control, as it came out."""
-
-    id: str
-    cause: str
-    about: str
-    report: str
-    witness: str
-    sole: bool
-    verdict: Outcome
-    caught_by: list[str]  # kinds of checks that rejected it, of the first seed
-    marginal: bool  # whether a plain chi-square test of first tokens rejected it, at the family alpha
-    ships: dict[str, bool]  # by rule of peers.py: whether it would have let it pass
-    requests: int  # of all laws, for one seed
-    seeds: int
-    caught: int  # seeds at which the named check rejected it; of a control, at which nothing did
-    effect: str  # the strongest reason, in words
-    seconds: float = field(compare=False)
-
-    @property
-    def good(self) -> bool:
-        """Whether it came out as it must."""
-        return self.verdict not in (Outcome.ESCAPED, Outcome.CONTROL_FAIL)
-
-    def plain(self) -> dict[str, Any]:
-        """JSON form."""
-        return {
-            "id": self.id,
-            "verdict": self.verdict.value,
-            "caught_by": self.caught_by,
-            "witness": self.witness,
-            "sole": self.sole,
-            "marginal": self.marginal,
-            "ships": self.ships,
-            "requests": self.requests,
-            "seeds": self.seeds,
-            "caught": self.caught,
-            "cause": self.cause,
-            "about": self.about,
-            "report": self.report,
-            "effect": self.effect,
-            "seconds": round(self.seconds, 3),
-        }
+    HERE = "here"
+    LAWS = "laws"  # several of those of the law
+    FEW = "few"  # kernels in the interpreter
+    MANY = "many"  # kernels on a GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """One sampler at one seed."""
+class Order:
+    """How each fault is run."""
 
-    trial: Trial
-    found: Measured
-    judged: TrialJudgement
-
-    def witnesses(self) -> list[str]:
-        """Everything that speaks against the sampler, each once: kinds of checks first."""
-        failed = [test for test in self.judged.tests if test.outcome == "fail"]
-        seen = list(dict.fromkeys(test.event.value for test in failed if test.significant))
-        seen += [FORBIDDEN] if any(test.forbidden for test in failed) else []
-        seen += [BREACH] if self.found.breaches else []
-        return seen + ([INVALID] if self.found.broken else [])
+    seeds: int = 1
+    device: str = "cpu"
+    requests: int = texts.REQUESTS  # of each law, of kernels on a GPU
 
 
-def every() -> dict[str, Fault | Control]:
-    """All faults, then all controls, by id."""
-    return {fault.id: fault for fault in FAULTS} | {control.id: control for control in CONTROLS}
+def every() -> dict[str, One]:
+    """All faults, then all controls, by id: those of the laws, those of texts."""
+    found: list[One] = [*FAULTS, *VERIFIER, *PROPOSAL, CONTROL, *CONTROLS]
+    return {one.id: one for one in found}
 
 
-def rows(wanted: Iterable[str], seeds: int, jobs: int, device: str) -> Iterator[Row]:
-    """The rows of some ids, in their order, as they come; several processes at once if jobs > 1."""
-    orders = [(one, seeds, device) for one in wanted]
-    if jobs == 1:
-        yield from map(_row, orders)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin) as pool:
-        yield from pool.map(_row, orders)
+def rows(wanted: Iterable[One], order: Order, jobs: int) -> Iterator[Row]:
+    """Their rows, in their order, as they come; several processes at once if jobs > 1.
+
+    Kernels are compiled or interpreted for good when a process first loads them: each way has processes of its own,
+    and on a GPU, which an illegal address may spoil, each fault has one.
+    """
+    known = every()
+
+    def way(one: One) -> Way:
+        """Which processes run it. A fault of the law holds functions, and goes to another process by its name."""
+        if isinstance(one, TextFault | TextControl):
+            return Way.FEW if texts.of_rows(one, order.device) else Way.MANY
+        return Way.LAWS if jobs > 1 and known.get(one.id) is one else Way.HERE
+
+    with ExitStack() as stack:
+        pools: dict[Way, Executor] = {}
+        for chosen, group in groupby(wanted, way):
+            if chosen is Way.HERE:
+                yield from (row(one, order) for one in group if isinstance(one, Fault | Control))
+                continue
+            if chosen not in pools:
+                pools[chosen] = stack.enter_context(_processes(chosen, jobs))
+            yield from pools[chosen].map(partial(_run, chosen, order), [_sent(one) for one in group])
 
 
-def row(one: Fault | Control, seeds: int = 1, device: str = "cpu") -> Row:
-    """Try one fault or control at some seeds."""
+def row(one: Fault | Control, order: Order) -> Row:
+    """Try one fault of the law or its control at some seeds."""
     started = time.perf_counter()
-    first = tried(one, 1, device)
+    seeds = order.seeds
+    first = tried(one, 1, order.device)
     named = _rejects(one)
-    caught = sum(named(first if counter == 1 else tried(one, counter, device)) for counter in range(1, seeds + 1))
+    caught = sum(named(first if counter == 1 else tried(one, counter, order.device)) for counter in range(1, seeds + 1))
     fault = one if isinstance(one, Fault) else None
     if fault is None:
         verdict = Outcome.CONTROL_PASS if caught == seeds else Outcome.CONTROL_FAIL
@@ -144,23 +103,19 @@ def row(one: Fault | Control, seeds: int = 1, device: str = "cpu") -> Row:
         sole=fault is not None and fault.sole,
         verdict=verdict,
         caught_by=first.witnesses(),
-        marginal=_marginal(first),
-        ships=_ships(first),
+        marginal=first.marginal(),
+        ships=first.ships(),
         requests=first.trial.requests,
         seeds=seeds,
         caught=caught,
-        effect=first.judged.reasons[0] if first.judged.reasons else "",
+        effect=first.reason,
         seconds=time.perf_counter() - started,
     )
 
 
-def tried(one: Fault | Control, counter: int, device: str) -> Tried:
+def tried(one: Fault | Control, counter: int, device: str = "cpu") -> Tried:
     """One trial in this process, on the targets and with the requests that are planned for it."""
-    sampler = one.sampler()
-    spec = TrialSpec(sampler=one.id, targets=list(one.targets), requests=one.requests)
-    trial = make(spec, sampler.describe(), one.id)
-    found = run(trial, sampler, Seed.of(trial.plan_sha256, counter), device, lambda stage, done, total: None)
-    return Tried(trial=trial, found=found, judged=conclude(trial, found, device))
+    return attempt(one.sampler(), one.id, one.targets, one.requests, counter, device)
 
 
 def _rejects(one: Fault | Control) -> Callable[[Tried], bool]:
@@ -173,42 +128,31 @@ def _rejects(one: Fault | Control) -> Callable[[Tried], bool]:
     return lambda seen: one.witness in seen.witnesses()
 
 
-def _marginal(seen: Tried) -> bool:
-    """Whether a chi-square test of the tokens at the first position alone rejects."""
-    return any(
-        test.pearson_p <= FAMILY_ALPHA
-        for check, test in zip(seen.trial.checks, seen.judged.tests, strict=True)
-        if test.event in MARGINAL and all(pooled.cell.position == 0 for pooled in check.cells) and test.df
+def _sent(one: One) -> TextFault | TextControl | str:
+    return one if isinstance(one, TextFault | TextControl) else one.id
+
+
+def _run(way: Way, order: Order, sent: TextFault | TextControl | str) -> Row:
+    """In another process."""
+    one = every()[sent] if isinstance(sent, str) else sent
+    if isinstance(one, Fault | Control):
+        return row(one, order)
+    return texts.few(one) if way is Way.FEW else texts.many(one, order.requests, order.seeds)
+
+
+def _processes(way: Way, jobs: int) -> ProcessPoolExecutor:
+    once = 1 if way is Way.MANY else None
+    return ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(way,), max_tasks_per_child=once
     )
 
 
-def _ships(seen: Tried) -> dict[str, bool]:
-    """Whether each rule of acceptance of other projects passes every histogram of first tokens."""
-    cells = [
-        cell
-        for problem in seen.trial.problems
-        for cell in problem.cells
-        if cell.event in MARGINAL and cell.position == 0 and len(cell.atoms) > 1
-    ]
-    if Kind(seen.trial.who.kind) is not Kind.PROPOSAL:
-        cells = [cell for cell in cells if cell.event is not Event.PROPOSAL]
-    found = {}
-    for rule in RULES:
-        passed = []
-        for cell in cells:
-            counts, null = np.array(seen.found.counts.get(cell.id, [0])), np.append(cell.probabilities(), 0.0)
-            if counts.sum():
-                passed.append(rule.passes(counts, null))
-        found[rule.name] = all(passed)
-    return found
-
-
-def _row(order: tuple[str, int, str]) -> Row:
-    name, seeds, device = order
-    return row(every()[name], seeds, device)
-
-
-def _begin() -> None:
+def _begin(way: Way) -> None:
+    """A new process: what it makes of kernels is decided before it loads any."""
+    if way is Way.FEW:
+        os.environ[INTERPRET] = "1"
+    elif way is Way.MANY:
+        os.environ.pop(INTERPRET, None)
     import torch
 
     torch.set_num_threads(THREADS)

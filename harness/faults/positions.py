@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pp3.harness.faults.correct import BONUS, Correct, Round
-from pp3.harness.faults.fault import MADE, Shows, planting
+from pp3.harness.faults.correct import Correct, Round
+from pp3.harness.faults.fault import Shows, planting
 from pp3.harness.faults.residual import STUDY
-from pp3.harness.faults.running import Integers, Words, high
+from pp3.harness.faults.running import Integers
 from pp3.harness.samplers.contract import Kind
 
 plant = planting("position, bonus and length")
@@ -152,21 +152,6 @@ class DraftOneLate(Correct):
         return row
 
 
-class BonusOfFirstDraft(Correct):
-    """The bonus is looked up at the place of the first draft among all that is kept there."""
-
-    def bonus(self, this: Round, which: Integers) -> Integers:
-        """Uniform over the bonus row, independent of the draft before it, and a function of the first."""
-        target = this.batch.target
-        row, token = target.row_of[0, this.contexts[which, 0]], this.tokens[which, 0]
-        kept, at = target.kept_weights()[row], np.arange(len(which))
-        sums = np.cumsum(kept, axis=1)
-        word = self.words(this.batch, BONUS, 1)[which, 0]
-        place = (sums - kept)[at, token] + high(word, kept[at, token])
-        spread: Words = (place / sums[:, -1] * 2.0**53).astype(np.uint64) << np.uint64(11)
-        return this.tables.bonus.draw(self.bonus_row(target, this.batch.depth, this.contexts[which, -1]), spread)
-
-
 FAULTS = (
     plant("K3-013", OneLate, "forbidden", "lattice issue 243", ("context",), shows=Shows.ROUND),
     plant("K3-013/ratio", RatioOneLate, "forbidden", "lattice issue 243", ("near",)),
@@ -182,5 +167,4 @@ FAULTS = (
     plant("K3/void", VoidOneLate, "full-target", STUDY, ("void",), others=("prefix",)),
     plant("K3/void-of-draft", VoidOfDraft, "full-target", STUDY, ("void",), others=("prefix",)),
     plant("K3/first-draft", DraftOneLate, "proposal", STUDY, ("near",), kind=Kind.PROPOSAL, others=("pair",)),
-    plant("sole-joint", BonusOfFirstDraft, "joint", MADE, ("whole",), shows=Shows.ROUND, sole=True),
 )

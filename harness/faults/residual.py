@@ -78,18 +78,6 @@ class Argmax(Correct):
         return best(super().residual(p, q))
 
 
-class TwoExchanged(Correct):
-    """The two likeliest replacements are taken for each other."""
-
-    def residual(self, p: Integers, q: Integers) -> Integers:
-        """Exchanged where the smaller difference belongs to the larger P, so that what is emitted hardly changes."""
-        left = super().residual(p, q)
-        order, rows = np.argsort(left, axis=1), np.arange(len(left))
-        one, other = order[:, -1], order[:, -2]
-        left[rows, one], left[rows, other] = left[rows, other].copy(), left[rows, one].copy()
-        return left
-
-
 class SharedCoin(Correct):
     """The word that decided the rejection picks the replacement as well."""
 
@@ -183,8 +171,5 @@ FAULTS = (
     plant("K2-010", ZeroedFirst, "length", "vllm-project/vllm-ascend PR 2881", ("near",)),
     plant("K2-011", Argmax, "residual", "mistral.rs PR 2424", ("near",), others=("token", "recovery")),
     plant("K2/position", PreviousProposal, "forbidden", STUDY, ("near",), shows=Shows.ROUND),
-    plant(
-        "sole-residual", TwoExchanged, "residual", MADE, ("near",), requests=160_000, others=("recovery",), sole=True
-    ),
     plant("sole-recovery", PlaceOfDraft, "recovery", MADE, ("far",), shows=Shows.ROUND, sole=True),
 )

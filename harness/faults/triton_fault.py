@@ -25,6 +25,20 @@ class TextFault:
     seen: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextControl:
+    """The unchanged text, loaded as the faults are: it must pass, on these targets."""
+
+    id: str
+    about: str
+    targets: tuple[str, ...]
+
+
+CONTROL = TextControl(
+    id="C0/text", about="The unchanged text of the kernels, loaded as text faults are.", targets=("near", "far", "void")
+)
+
+
 def of_file(file: str) -> Callable[..., TextFault]:
     """A maker of the faults of one file."""
 

@@ -16,15 +16,12 @@ from types import ModuleType
 
 from pp3 import kernels
 from pp3.harness.faults import triton_rows
+from pp3.harness.faults.tried import Tried, attempt
 from pp3.harness.faults.triton_fault import TextFault
 from pp3.harness.faults.triton_proposal import PROPOSAL
 from pp3.harness.faults.triton_rows import Launchers
 from pp3.harness.faults.triton_verifier import VERIFIER
 from pp3.harness.samplers.own import Kernels
-from pp3.harness.seeds import Seed
-from pp3.harness.trial.judge import conclude
-from pp3.harness.trial.plan import TrialSpec, make
-from pp3.harness.trial.run import run
 from pp3.harness.verdict import Verdict
 
 FAULTS = VERIFIER + PROPOSAL
@@ -49,6 +46,7 @@ class Outcome:
     verdict: Verdict
     caught_by: tuple[str, ...]  # kinds of failed checks; forbidden, breach, invalid
     reasons: tuple[str, ...]
+    tried: Tried
 
 
 @contextmanager
@@ -86,25 +84,25 @@ def few_rows(fault: TextFault | None, checks: tuple[str, ...] = tuple(SEEN_BY)) 
         return {check: SEEN_BY[check](launchers) for check in checks}
 
 
-def run_on(fault: TextFault | None, device: str, requests: int, targets: tuple[str, ...] | None = None) -> Outcome:
+def run_on(
+    fault: TextFault | None,
+    device: str,
+    requests: int,
+    targets: tuple[str, ...] | None = None,
+    counter: int = COUNTER,
+) -> Outcome:
     """Try the kernels with a fault in their text, in this process; with none, the control.
 
     device: cuda, or cpu for Triton's interpreter. requests: of each law. targets: by default those of the fault, and
-    all for the control.
+    all for the control. counter: selects the seed.
     """
     if targets is None:
         targets = fault.targets if fault else ()
     with planted(fault) as (proposal, verifier):
-        sampler = Kernels(proposal, verifier)
-        trial = make(TrialSpec(requests=requests, targets=list(targets)), sampler.describe(), "planted fault")
-        seed = Seed.of(trial.plan_sha256, COUNTER)
-        measured = run(trial, sampler, seed, device, lambda stage, done, total: None)
-        judged = conclude(trial, measured, device)
-    failed = [test for test in judged.tests if test.outcome == "fail"]
-    caught = {str(test.event) for test in failed}
-    caught |= {"forbidden"} if any(test.forbidden for test in failed) else set()
-    caught |= ({"breach"} if measured.breaches else set()) | ({"invalid"} if measured.broken else set())
-    return Outcome(verdict=judged.verdict, caught_by=tuple(sorted(caught)), reasons=tuple(judged.reasons))
+        tried = attempt(Kernels(proposal, verifier), "planted fault", targets, requests, counter, device)
+    caught = {str(test.event) for test in tried.judged.tests if test.outcome == "fail"} | set(tried.witnesses())
+    judged = tried.judged
+    return Outcome(verdict=judged.verdict, caught_by=tuple(sorted(caught)), reasons=tuple(judged.reasons), tried=tried)
 
 
 def _load(folder: Path, name: str, file: str, text: str) -> ModuleType:
