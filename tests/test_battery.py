@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +12,7 @@ from scipy import stats
 from pp3.harness import battery, campaign
 from pp3.harness.battery import SEED_FAMILY_ALPHA, judge, number, seed_family, statistics
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import CERTAIN, NO_SHARE, TOO_FEW, Check, Method, Pooled, design, detectable_tv, pool
+from pp3.harness.design import CERTAIN, NO_SHARE, TOO_FEW, Check, Method, Pooled, detectable_tv, pool
 from pp3.harness.verdict import all_cells
 
 SHARES = [40, 25, 15, 10, 6, 4]
@@ -219,29 +218,6 @@ def test_simulated_faults(move: Move, fails: bool, rng: np.random.Generator) -> 
     for _ in range(20):
         counts = rng.multinomial(EVENTS, move(law)).tolist()
         assert (judge(check, {pooled.cell.id: [*counts, 0]}, 0.9).outcome == "fail") is fails
-
-
-def test_the_family_error_when_simulated(rng: np.random.Generator) -> None:
-    """Counts drawn from the law of every cell: at a family alpha of 0.2, of 60 families 1 to 24 hold a rejection.
-
-    The checks are independent, so their number is binomial (60, 0.18 to 0.2): outside with probability 1.2e-4.
-    """
-    chosen = campaign.of_document({"alpha": 0.2, "targets": ["context", "invalidated"]}, "a test")
-    checks = [check for check in design(chosen) if check.df]
-    rejections = 0
-    for _ in range(60):
-        worst = math.inf
-        for check in checks:
-            counts = {pooled.cell.id: drawn(pooled, rng) for pooled in check.cells}
-            found = judge(replace(check, counted=tuple(counts)), counts, 0.9)
-            worst = min(worst, found.p / found.alpha)
-        rejections += worst <= 1
-    assert 1 <= rejections <= 24
-
-
-def drawn(pooled: Pooled, rng: np.random.Generator) -> list[int]:
-    """Counts of one cell at its planned size."""
-    return [*rng.multinomial(round(pooled.events), pooled.cell.probabilities()).tolist(), 0]
 
 
 def test_seed_family_merges_first_tokens_and_decides_nothing() -> None:

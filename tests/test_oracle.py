@@ -85,11 +85,13 @@ class Walk:
         for draft, chance in q.items():
             accepted = min(Fraction(1), p.get(draft, Fraction(0)) / chance)
             if accepted:
-                self.events[Event.TOKEN, j, context][draft] += mass * chance * accepted
+                for event, outcome in ((Event.TOKEN, draft), (Event.KEPT, draft), (Event.ACCEPT, 2 * draft + 1)):
+                    self.events[event, j, context][outcome] += mass * chance * accepted
                 self._step(j + 1, draft % CONTEXTS, mass * chance * accepted)
             if accepted < 1:
                 rejected = mass * chance * (1 - accepted)
                 self.lengths[j] += rejected
+                self.events[Event.ACCEPT, j, context][2 * draft] += rejected
                 for token, share in left.items():
                     for event in (Event.TOKEN, Event.RESIDUAL):
                         if share:
@@ -137,7 +139,7 @@ def test_the_emitted_law_is_the_target(depth: int, pattern: str) -> None:
     """Kept and replaced together: P, exactly, at every position and context (Leviathan et al., appendix A.1)."""
     walk = Walk(depth, pattern)
     for (event, j, context), outcomes in walk.events.items():
-        if event is Event.RESIDUAL:
+        if event in (Event.RESIDUAL, Event.KEPT, Event.ACCEPT):
             continue
         total = sum(outcomes.values())
         law = {token: mass / total for token, mass in outcomes.items() if mass}

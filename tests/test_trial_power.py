@@ -226,7 +226,7 @@ VERIFIERS: dict[str, tuple[Verifier, str]] = {
     ),
     "a round is one short": (
         Verifier({"length": lambda s, length, kept: (length - 1).clamp(min=0)}),
-        rf"^whole, numbers of kept drafts: {OFF}1 kept came 0\.9",
+        r"^equal, numbers of kept drafts: (8,000) of \1 have probability 0: 3 kept \(\1 times\)",
     ),
     "void drafts replaced from the residual": (
         Verifier(declared={"void": "residual"}),
