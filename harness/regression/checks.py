@@ -1,7 +1,7 @@
 """What became of each check from one receipt to the next: its outcome, and how small an effect it sees."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -60,18 +60,19 @@ def check_rows(old: dict[str, Any], new: dict[str, Any], changed: Collection[str
         other = {name: (test, sizes[name]) for name, (test, _) in other.items()}
     rows = []
     for name in [*one, *(name for name in other if name not in one)]:
+        of_other_law = bool(changed) and (name.partition("/")[0] in changed or "/" not in name)
         if name not in one or name not in other:
-            rows.append(_alone(name, name in one, (one.get(name) or other[name])[0]["outcome"]))
+            row = _alone(name, name in one, (one.get(name) or other[name])[0]["outcome"])
+            rows.append(replace(row, change=Change.OTHER_LAW) if of_other_law else row)
             continue
         (before, saw), (after, sees) = one[name], other[name]
         change = _change(before["outcome"], after["outcome"], ORDER)
-        if changed and (name.partition("/")[0] in changed or "/" not in name):
-            change = Change.OTHER_LAW
         decided, decides = float(before["alpha"]) > 0, float(after["alpha"]) > 0
         if change is Change.SAME and decided and decides and float(sees) > float(saw) * (1 + DIGITS):
             change = Change.WEAKER
         if change is Change.WORSE and after["outcome"] == UNRESOLVED:
             change = Change.WEAKER  # where a PASS needs it, the verdict says so
+        change = Change.OTHER_LAW if of_other_law else change
         rows.append(
             CheckRow(
                 id=name,

@@ -145,7 +145,7 @@ def _cell_rows(old: dict[str, Any], new: dict[str, Any], checks: list[CheckRow],
         judged = of_check.get(check)
         said = "" if judged is None else judged.old if judged.old == judged.new else f"{judged.old} -> {judged.new}"
         row = CellRow(id=key[0], batch=key[1], check=check, outcome=said, mark=Mark.OTHER_LAW)
-        if key not in one or key not in other:
+        if planned[key[0]].target not in changed and (key not in one or key not in other):
             row = replace(row, mark=Mark.VANISHED if key in one else Mark.ADDED)
         elif key in tests:
             test = tests[key]

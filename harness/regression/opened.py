@@ -52,13 +52,21 @@ def open_receipt(path: Path) -> Opened:
     other sources made may be authentic, and says so in `unverified`.
     """
     content, statement = read(path)
-    kind = provenance.kind_of(statement["predicate"])
-    stale = provenance.stale(kind, statement["subject"], provenance.TREE) if kind in provenance.ROOTS else []
+    stale = _stale(path, statement)
     verified = verify(path, content)
     authentic = any(step.name == "shape" for step in verified.steps if step.outcome == "ok")
     if not verified.ok and not (authentic and stale):
         raise VerificationError(f"{path}: {verified.sentence}")
     return Opened(path=path, statement=statement, verified=verified, stale=tuple(stale))
+
+
+def _stale(path: Path, statement: dict[str, Any]) -> list[str]:
+    """Bound sources that differ in this tree; of a survey, those of its first trial that lies beside it."""
+    kind = provenance.kind_of(statement["predicate"])
+    if kind != SURVEY:
+        return provenance.stale(kind, statement["subject"], provenance.TREE)
+    trials = [path.parent / subject["name"] for subject in statement["subject"]]
+    return next((_stale(trial, read(trial)[1]) for trial in trials if trial.is_file()), [])
 
 
 def who(predicate: dict[str, Any]) -> str:
@@ -104,16 +112,17 @@ def cells_of(predicate: dict[str, Any]) -> dict[str, Cell]:
     return {cell.id: cell for cell in all_cells(of_plan(predicate["plan"]))}
 
 
-def sampled(opened: Opened, command: str) -> None:
-    """ReceiptError (2) for a receipt that holds no counts, with the command that serves it instead."""
+def open_sampled(path: Path, command: str) -> Opened:
+    """A receipt that holds counts. ReceiptError (2) for another, with the command that serves it instead."""
+    _, statement = read(path)
+    kind = statement["predicate"]["kind"]
     instead = {
         SURVEY: "give the receipt of one of its trials, which lie beside it",
         "oracle": "its integers are exact: run `pp3 oracle`, and compare the two receipts",
         "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",
     }
-    if opened.kind in instead:
+    if kind in instead:
         raise ReceiptError(
-            f"{opened.path}: {command} takes a campaign or a trial, and this is of kind {opened.kind}; "
-            f"{instead[opened.kind]}",
-            Exit.USAGE,
+            f"{path}: {command} takes a campaign or a trial, and this is of kind {kind}; {instead[kind]}", Exit.USAGE
         )
+    return open_receipt(path)

@@ -18,7 +18,7 @@ from pp3.harness.progress import Bar
 from pp3.harness.qualify import choose_device, shown
 from pp3.harness.regression.equality import why_not
 from pp3.harness.regression.integers import of_predicate
-from pp3.harness.regression.opened import TRIAL, Opened, device, open_receipt, sampled
+from pp3.harness.regression.opened import TRIAL, Opened, device, open_sampled
 from pp3.harness.regression.replay import Replayed, campaign_of, campaign_part, judge, trial_and_seed, trial_part
 from pp3.harness.run import Measured, parts_of, run, run_parts
 from pp3.harness.samplers import registry
@@ -41,8 +41,7 @@ def run_command(
 ) -> int:
     """Everything the command does; its exit code. Arguments as `pp3 replay --help`."""
     clock = time.perf_counter()
-    opened = open_receipt(path)
-    sampled(opened, "pp3 replay")
+    opened = open_sampled(path, "pp3 replay")
     for option, value in (("--sampler", sampler), ("--image", image)):
         if value and opened.kind != TRIAL:
             raise CampaignError(f"{option} is for the receipt of a trial; this one is of our own sampler")

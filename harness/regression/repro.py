@@ -19,15 +19,14 @@ from pp3.harness.evidence.trial import trial_of
 from pp3.harness.qualify import shown
 from pp3.harness.regression import script
 from pp3.harness.regression.offender import first_offender
-from pp3.harness.regression.opened import TRIAL, Opened, open_receipt, sampled
+from pp3.harness.regression.opened import TRIAL, Opened, open_sampled
 from pp3.harness.seeds import Seed
 from pp3.harness.verdict import merge
 
 
 def run_command(path: Path, check: str, out: Path | None) -> int:
     """Everything the command does; its exit code. Arguments as `pp3 repro --help`."""
-    opened = open_receipt(path)
-    sampled(opened, "pp3 repro")
+    opened = open_sampled(path, "pp3 repro")
     if opened.unverified:
         raise VerificationError(f"{path}: {opened.unverified}", Exit.INCONCLUSIVE)
     test = failed(opened, check)

@@ -27,7 +27,9 @@ LEVEL = {level}  # this check's share of the false-alarm rate
 # outcomes. Groups were merged, rarest first, by the law alone. Expected of a group: share / sum of shares * events.
 CELLS = {cells}
 
+
 {tail}
+
 
 g, df, off = 0.0, 0, []
 for groups in CELLS:
@@ -168,6 +170,9 @@ def _script(about: Sequence[str], body: str, **values: Any) -> str:
 
 
 def _shown(rows: Sequence[Any]) -> str:
-    """A list, each row on lines of its own; rows hold numbers, and names without spaces."""
-    folded = [textwrap.fill(repr(row), LINE, break_long_words=False, break_on_hyphens=False) for row in rows]
+    """A list, each row on lines of its own; rows hold numbers, and names without spaces or colons."""
+    folded = [
+        textwrap.fill(repr(row).replace(": ", ":"), LINE, break_long_words=False, break_on_hyphens=False)
+        for row in rows
+    ]
     return "[\n" + "".join(f"{textwrap.indent(row, '    ')},\n" for row in folded) + "]"
