@@ -1,4 +1,4 @@
-"""docs/regressions.md says what is so: its worked example is typed line by line, and what it shows is what is printed."""
+"""docs/regressions.md says what is so: its worked example is typed line by line, and prints what it shows."""
 
 import os
 import re

@@ -25,6 +25,7 @@ from pp3.harness.samplers import registry
 from pp3.harness.trial import parent
 from pp3.harness.trial.plan import Trial, TrialSpec, declared
 from pp3.harness.verdict import all_cells, conclude
+from pp3.harness.weights import DEFAULT
 
 CHOSEN = "replay"  # of the seed: regression, no fresh evidence
 
@@ -194,7 +195,8 @@ def _spec(trial: Trial, opened: Opened, sampler: str | None) -> TrialSpec:
             Exit.UNAVAILABLE,
         )
     known(name, "auto")
-    return msgspec.structs.replace(trial.spec, sampler=name)
+    usual = trial.weights == DEFAULT  # that of a plan that gives none: a profile may lack a family of them
+    return msgspec.structs.replace(trial.spec, sampler=name, weights={} if usual else trial.spec.weights)
 
 
 def _same_sampler(opened: Opened, found: parent.Found, whole: bool) -> None:
