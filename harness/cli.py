@@ -12,6 +12,7 @@ import msgspec
 
 from pp3 import __version__
 from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
+from pp3.harness.regression.commands import COMMANDS
 
 VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID"])
 PATH = click.Path(path_type=Path)
@@ -262,6 +263,10 @@ def evidence(write: Path | None, check: bool) -> int:
     rows = table.rows()
     click.echo(table.replace_in(write, rows) if write else table.render(rows))
     return Exit.INCONCLUSIVE if check and any(row.stale for row in rows) else Exit.OK
+
+
+for command in COMMANDS:
+    commands.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

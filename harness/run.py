@@ -7,7 +7,7 @@ process of their own beside it.
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -104,16 +104,49 @@ def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
     return measured
 
 
-def _campaign(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measured, progress: Progress) -> None:
+def run_parts(
+    campaign: Campaign, seed: Seed, device: Backend, parts: Collection[tuple[str, int]], progress: Progress
+) -> Measured:
+    """Run some (target name, depth) of a campaign, each request under its number in the whole; no evidence of kernels."""
+    backends.start(device)
+    sampler: Sampler = ReferenceSampler()
+    if device is Backend.CUDA:
+        from pp3.harness.samplers.kernels import KernelSampler
+
+        sampler = KernelSampler("cuda")
+    measured = Measured(sampler=sampler.describe())
+    _campaign(campaign, seed, sampler, measured, progress, parts)
+    return measured
+
+
+def parts_of(campaign: Campaign) -> list[tuple[str, int]]:
+    """Name and depth of everything that a campaign runs, in order."""
+    return [(target.name, depth) for target in campaign.targets for depth in campaign.spec.depths]
+
+
+def _campaign(
+    campaign: Campaign,
+    seed: Seed,
+    sampler: Sampler,
+    measured: Measured,
+    progress: Progress,
+    parts: Collection[tuple[str, int]] | None = None,
+) -> None:
+    """Run the parts, by default all of them, without the kernels' evidence."""
+    wanted = parts_of(campaign) if parts is None else parts
     started = time.perf_counter()
-    next_request = _pairs(campaign, seed, sampler, measured, progress)
+    next_request = _pairs(campaign, seed, sampler, measured, progress, wanted)
     measured.seconds["paired"] = time.perf_counter() - started
     started = time.perf_counter()
-    total = campaign.spec.requests * len(campaign.targets)
+    sizes = campaign.spec.batch_sizes
+    total = sum(campaign.requests_of(depth, size) for _, depth in wanted for size in sizes)
     for target in campaign.targets:
         for depth in campaign.spec.depths:
+            if (target.name, depth) not in wanted:
+                next_request += sum(campaign.requests_of(depth, size) for size in sizes)
+                continue
             cells = cells_of(target, depth)
-            for size in campaign.spec.batch_sizes:
+            for size in sizes:
                 tally = Tally(target, depth, cells)
                 last = next_request + campaign.requests_of(depth, size)
                 for part, (low, high) in zip(
@@ -135,10 +168,20 @@ def _campaign(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measur
     measured.seconds["requests"] = time.perf_counter() - started
 
 
-def _pairs(campaign: Campaign, seed: Seed, sampler: Sampler, measured: Measured, progress: Progress) -> int:
+def _pairs(
+    campaign: Campaign,
+    seed: Seed,
+    sampler: Sampler,
+    measured: Measured,
+    progress: Progress,
+    wanted: Collection[tuple[str, int]],
+) -> int:
     """Paired requests come first, so that their numbers do not depend on how many sampled ones follow."""
     next_request = done = 0
     for target, depth, pairs in pair_shards(campaign):
+        if (target.name, depth) not in wanted:
+            next_request += paired.rows_for(pairs)
+            continue
         tally = paired.run(sampler, target, depth, seed, next_request, pairs)
         next_request += paired.rows_for(pairs)
         measured.pairs.append({"depth": depth, "target": target.name, **tally.plain()})

@@ -57,15 +57,15 @@ def measure() -> "Callable[[Campaign, Seed], Measured]":
 
 
 @pytest.fixture(scope="session")
-def receipt_of(measure: "Callable[[Campaign, Seed], Measured]") -> "Callable[[Campaign, Path], Path]":
-    """Run a campaign as `measure` does, judge it and write its receipt into a folder."""
+def receipt_of(measure: "Callable[[Campaign, Seed], Measured]") -> "Callable[..., Path]":
+    """Run a campaign as `measure` does, judge it and write its receipt into a folder; counter 7 by default."""
     from pp3.harness.campaign import plan_sha256
     from pp3.harness.evidence import receipt
     from pp3.harness.seeds import Seed
     from pp3.harness.verdict import conclude
 
-    def receipt_of(campaign: "Campaign", folder: Path) -> Path:
-        started, seed = datetime.now(UTC), Seed.of(plan_sha256(campaign), 7)
+    def receipt_of(campaign: "Campaign", folder: Path, counter: int = 7) -> Path:
+        started, seed = datetime.now(UTC), Seed.of(plan_sha256(campaign), counter)
         measured = measure(campaign, seed)
         who = measured.sampler
         judgement = conclude(
@@ -77,7 +77,7 @@ def receipt_of(measure: "Callable[[Campaign, Seed], Measured]") -> "Callable[[Ca
             measured.kernels,
             {"name": who.name, "version": who.version, "backend": who.backend},
         )
-        return receipt.write(receipt.build(campaign, seed, 7, "given", started, measured, judgement), folder)
+        return receipt.write(receipt.build(campaign, seed, counter, "given", started, measured, judgement), folder)
 
     return receipt_of
 

@@ -1,15 +1,12 @@
-"""The committed receipts: never changed, and an H200's counts come out of the CPU reference."""
+"""The committed receipts: never changed. That an H200's counts come out of the reference is in test_replay.py."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from pp3.harness import campaign, run
 from pp3.harness.evidence.receipt import read
 from pp3.harness.report.render import page
-from pp3.harness.samplers.reference import ReferenceSampler
-from pp3.harness.seeds import Seed
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMITTED = sorted((ROOT / "receipts" / "evidence").glob("*/*.json"))
@@ -51,20 +48,3 @@ def test_a_committed_page_is_what_its_receipt_renders_to(path: Path) -> None:
     """A corrected wording reaches the page too; campaigns have pictures, whose bytes follow matplotlib's version."""
     committed = ROOT / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
     assert committed.read_text("utf-8") == page(*read(path))
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in COMMITTED if path.parent.name == "qualify"], ids=lambda path: path.name[:16]
-)
-def test_the_counts_of_a_gpu_come_out_of_the_reference(path: Path) -> None:
-    """The same plan and counter on the CPU: every count of every cell, and every pair, equal."""
-    _, statement = read(path)
-    predicate = statement["predicate"]
-    chosen = campaign.of_plan(predicate["plan"])
-    sampler = ReferenceSampler()
-    measured = run.Measured(sampler=sampler.describe())
-    seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
-    run._campaign(chosen, seed, sampler, measured, lambda stage, done, total: None)
-    mine = [{"batch": batch, "counts": counts, "id": cell} for (cell, batch), counts in measured.counts.items()]
-    assert mine == predicate["cells"]
-    assert measured.pairs == predicate["paired"]

@@ -30,6 +30,9 @@ LONG = {  # not run here, and why
     "pp3 survey --device cuda --jobs 4": "needs a GPU",
     "pp3 exhaustive --device cpu": "two minutes; test_exact_suite.py runs the command on given integers",
     "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
+    "pp3 replay RECEIPT": "takes a campaign's receipt, half a minute; test_replay.py runs smaller ones",
+    "pp3 compare OLD NEW": "takes two receipts; test_regression_docs.py types the worked example",
+    "pp3 repro RECEIPT --check ID": "takes a receipt that fails; test_repro.py runs what it writes",
 }
 ON_A_CPU = {"--backend cuda": "--backend reference"}  # what takes the place of a GPU here
 
@@ -101,6 +104,7 @@ def typed(line: str, checkout: Path) -> subprocess.CompletedProcess[str]:
 PRINTED = {
     "conform": r"propose.json: (\d+) of \1 passed on reference\nverify.json: (\d+) of \2 passed on reference\n",
     "oracle": r"PASS: the NumPy reference of pp3-top32 .*\nreceipt .*\npage .*\ntook .* s\n",
+    "history": r"measured +kind .*\n\S+Z oracle +PASS .*\n",
     "verify": r"( 1 ok .*\n.*\n)VERIFIED verdict=PASS sha256=[0-9a-f]{64} assurance=self-attested current=yes\n",
     "report": r"page.html\n",
     "init": r"mine/campaign.toml\nmine/my_sampler.py\ntry them with .*\n",

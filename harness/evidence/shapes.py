@@ -63,7 +63,7 @@ class SeedShape(Strict, frozen=True):
 
     rule: str
     counter: Count
-    chosen: Literal["next", "given"]
+    chosen: Literal["next", "given", "replay"]
     sha256: Sha256
 
 

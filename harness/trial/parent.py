@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,11 +79,13 @@ def run(
     jobs: int = 1,
     slots: threading.Semaphore | None = None,
     most: int = 0,
+    only: Sequence[str] | None = None,
 ) -> Found:
     """Run one sampler, its targets spread over `jobs` processes, each in one of the slots that several trials share.
 
     PP3Error if it cannot even be asked who it is; a crash after that is a finding. KeyboardInterrupt soon after `stop`
-    is set: an interrupt reaches the main thread alone. `most` as trial/api.plan.
+    is set: an interrupt reaches the main thread alone. `most` as trial/api.plan; `only` is a part of its targets, each
+    request under its number in the whole; without any, the sampler is only asked who it is.
     """
     stop, slots = stop or threading.Event(), slots or threading.Semaphore(jobs)
     order = Order(
@@ -95,7 +97,7 @@ def run(
         counter=counter,
         where=f"sampler {spec.sampler}",
         report=-1,
-        only=[] if jobs == 1 else [NOBODY],
+        only=[NOBODY] if jobs > 1 or only == [] else list(only or []),
         most=most,
     )
 
@@ -106,7 +108,7 @@ def run(
     heard = _asked(start(order.only, progress), spec)
     assert heard.who is not None
     found = Found(trial=_planned(heard.who, spec), device=heard.who.device)
-    names = [problem.name for problem in found.trial.problems]
+    names = [problem.name for problem in found.trial.problems if only is None or problem.name in only]
     if jobs == 1:
         while left := _take(heard, found, names):
             heard = start(left, progress)

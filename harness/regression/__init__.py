@@ -1,0 +1,1 @@
+"""One receipt against another, and against the present sources: compare, history, replay, repro."""

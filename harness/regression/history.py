@@ -1,0 +1,147 @@
+"""`pp3 history`: every receipt of a folder as one row, oldest first.
+
+Nothing is recomputed: `pp3 verify` does that. A row says whether the file's bytes are those that its name promises, and
+whether the sources that it binds are those of this tree.
+"""
+
+import hashlib
+import shutil
+import sys
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
+from pp3.harness.evidence import provenance
+from pp3.harness.evidence.receipt import read
+from pp3.harness.power import Unit
+from pp3.harness.regression.opened import CAMPAIGN, TRIAL, device, requests_of, who
+
+COLUMNS = ("measured", "kind", "verdict", "sampler", "version", "device", "requests", "resolution", "weakest", "state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One receipt; "" where its kind has no such thing."""
+
+    measured: str
+    kind: str
+    verdict: str
+    sampler: str
+    version: str
+    device: str
+    requests: int
+    resolution: str  # total variation of a first token's law that would have been seen
+    weakest: str  # of the checks that decide, the one that sees least in total variation, and how much
+    state: str  # current, stale: N sources differ, superseded, or altered
+    receipt: str
+
+
+def run_command(folder: Path, as_json: bool) -> int:
+    """Everything the command does; its exit code: 4 where there is no receipt."""
+    if not folder.is_dir():
+        raise CampaignError(f"{folder}: no such folder; give one that holds receipts")
+    rows, left = history(folder)
+    for path, why in left.items():
+        click.echo(f"pp3: left out: {path}: {why}", err=True)
+    if as_json:
+        click.echo(msgspec.json.encode({"receipts": rows, "leftOut": left}).decode())
+    elif rows:
+        click.echo(table(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    else:
+        click.echo(f"no receipt lies under {folder}", err=True)
+    return Exit.OK if rows else Exit.NOTHING_RAN
+
+
+def history(folder: Path) -> tuple[list[Row], dict[str, str]]:
+    """A row for each receipt under a folder, oldest first; and every other JSON file, with why it is none."""
+    found: list[Row] = []
+    left: dict[str, str] = {}
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            content, statement = read(path)
+        except ReceiptError as error:
+            left[str(path)] = str(error).removeprefix(f"{path}: ")
+            continue
+        found.append(_row(path.relative_to(folder).as_posix(), content, statement))
+    found.sort(key=lambda row: (row.measured, row.receipt))
+    later: set[tuple[str, ...]] = set()
+    for at in range(len(found) - 1, -1, -1):
+        row = found[at]
+        same = (row.kind, row.sampler, row.version, row.device)
+        if row.state.startswith("stale") and same in later:
+            found[at] = replace(row, state="superseded")
+        elif row.state != "altered":
+            later.add(same)
+    return found, left
+
+
+def _row(name: str, content: bytes, statement: dict[str, Any]) -> Row:
+    p = statement["predicate"]
+    sampler, _, version = who(p).rpartition(" ") if p["kind"] in (CAMPAIGN, TRIAL) else (who(p), "", "")
+    return Row(
+        measured=p["run"]["startedUtc"],
+        kind=p["kind"],
+        verdict=p["verdict"],
+        sampler=sampler,
+        version=version,
+        device=device(p) if p["kind"] != "survey" else "",
+        requests=_requests(p),
+        resolution=p.get("resolution", p.get("sees", {}).get("token", "")),
+        weakest=_weakest(p.get("tests", [])),
+        state=_state(name, content, statement),
+        receipt=name,
+    )
+
+
+def _requests(predicate: dict[str, Any]) -> int:
+    """Requests; of a trial whose plan is another version's, those that its own counts add up to."""
+    try:
+        return requests_of(predicate)
+    except (PP3Error, KeyError, TypeError, ValueError):
+        lengths = [row for row in predicate.get("cells", []) if "/length/" in row["id"]]
+        return sum(sum(row["counts"]) for row in lengths)
+
+
+def _weakest(tests: list[dict[str, Any]]) -> str:
+    """The check that sees least of those that decide, in total variation."""
+    able = [t for t in tests if float(t["alpha"]) > 0 and t.get("unit") == Unit.TV]  # older receipts have no unit
+    least = max(able, key=lambda test: float(test["detectable"]), default=None)
+    return "" if least is None else f"{least['id']} {float(least['detectable']):.3g}"
+
+
+def _state(name: str, content: bytes, statement: dict[str, Any]) -> str:
+    if Path(name).stem.rpartition("-")[2] != hashlib.sha256(content).hexdigest():
+        return "altered"
+    kind = provenance.kind_of(statement["predicate"])
+    if kind not in provenance.ROOTS:
+        return ""
+    bound = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
+    here = _sources(kind)
+    stale = sum(bound.get(name) != here.get(name) for name in bound.keys() | here.keys())
+    return f"stale: {stale} sources differ" if stale else "current"
+
+
+@cache
+def _sources(kind: str) -> dict[str, str]:
+    return {subject["name"]: subject["digest"]["sha256"] for subject in provenance.sources(kind)}
+
+
+def table(rows: list[Row], width: int | None) -> str:
+    """Plain columns; on a terminal of some width, in blocks of columns that fit. PP3Error (69) without pandas."""
+    try:
+        import pandas as pd  # type: ignore[import-untyped]  # no types come with it
+    except ModuleNotFoundError:
+        raise PP3Error(
+            "pandas is not installed, and the table needs it: pip install 'pp3[report]', or use --json",
+            Exit.UNAVAILABLE,
+        ) from None
+    frame = pd.DataFrame([asdict(row) for row in rows], columns=list(COLUMNS))
+    frame["device"] = frame["device"].str.removeprefix("NVIDIA ")
+    frame["requests"] = [f"{count:,}" if count else "" for count in frame["requests"]]
+    text: str = frame.to_string(index=False, justify="left", line_width=width, max_colwidth=None)
+    return "\n".join(line.rstrip() for line in text.splitlines())

@@ -1,0 +1,128 @@
+"""A receipt as it is opened for a comparison: what verification says of it here, and which of its sources differ."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pp3.harness.cells import Cell
+from pp3.harness.errors import Exit, ReceiptError, VerificationError
+from pp3.harness.evidence import provenance
+from pp3.harness.evidence.receipt import read
+from pp3.harness.evidence.verify import Verified, verify
+
+CAMPAIGN, TRIAL, SURVEY = "qualify", "trial", "survey"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """One receipt."""
+
+    path: Path
+    statement: dict[str, Any]
+    verified: Verified
+    stale: tuple[str, ...]  # bound sources that differ in this tree
+
+    @property
+    def predicate(self) -> dict[str, Any]:
+        """What it claims."""
+        found: dict[str, Any] = self.statement["predicate"]
+        return found
+
+    @property
+    def kind(self) -> str:
+        """qualify, trial, oracle, exhaustive or survey."""
+        return str(self.predicate["kind"])
+
+    @property
+    def unverified(self) -> str:
+        """Why it does not verify here, though it may be authentic: other sources made it. "" if it verifies."""
+        failed = next((step for step in self.verified.steps if step.outcome == "FAIL"), None)
+        return f"does not verify here: {failed.name}: {failed.detail}" if failed else ""
+
+    @property
+    def judged(self) -> str:
+        """Who was judged, and where."""
+        return f"{who(self.predicate)} on {device(self.predicate)}"
+
+
+def open_receipt(path: Path) -> Opened:
+    """Read and verify a receipt.
+
+    ReceiptError: missing 2, no receipt 1. VerificationError (1) if it is untrue and these sources made it; one that
+    other sources made may be authentic, and says so in `unverified`.
+    """
+    content, statement = read(path)
+    stale = _stale(path, statement)
+    verified = verify(path, content)
+    authentic = any(step.name == "shape" for step in verified.steps if step.outcome == "ok")
+    if not verified.ok and not (authentic and stale):
+        raise VerificationError(f"{path}: {verified.sentence}")
+    return Opened(path=path, statement=statement, verified=verified, stale=tuple(stale))
+
+
+def _stale(path: Path, statement: dict[str, Any]) -> list[str]:
+    """Bound sources that differ in this tree; of a survey, those of its first trial that lies beside it."""
+    kind = provenance.kind_of(statement["predicate"])
+    if kind != SURVEY:
+        return provenance.stale(kind, statement["subject"], provenance.TREE)
+    trials = [path.parent / subject["name"] for subject in statement["subject"]]
+    return next((_stale(trial, read(trial)[1]) for trial in trials if trial.is_file()), [])
+
+
+def who(predicate: dict[str, Any]) -> str:
+    """Name and version of the sampler; of a survey, how many."""
+    if predicate["kind"] == SURVEY:
+        return f"{len(predicate['samplers'])} samplers"
+    return f"{predicate['sampler']['name']} {predicate['sampler']['version']}"
+
+
+def identity(predicate: dict[str, Any]) -> dict[str, str]:
+    """What the sampler ran on, in plain strings."""
+    if predicate["kind"] == SURVEY:
+        return {}
+    found = predicate["sampler"]["device"] if predicate["kind"] == TRIAL else predicate["kernels"]["identity"]
+    return dict(found)
+
+
+def device(predicate: dict[str, Any]) -> str:
+    """The GPU, or that there was none."""
+    return identity(predicate).get("gpu", "a CPU")
+
+
+def requests_of(predicate: dict[str, Any]) -> int:
+    """Requests of all targets, or of all samplers of a survey; 0 where nothing is sampled."""
+    if predicate["kind"] == CAMPAIGN:
+        return int(predicate["plan"]["requests"]) * len(predicate["plan"]["targets"])
+    if predicate["kind"] == TRIAL:
+        from pp3.harness.evidence.trial import trial_of
+
+        return trial_of(predicate).requests
+    return sum(int(row["requests"]) for row in predicate.get("samplers", []))
+
+
+def cells_of(predicate: dict[str, Any]) -> dict[str, Cell]:
+    """Every cell of a campaign's or a trial's plan by id, with its law. PP3Error if the plan does not rebuild."""
+    if predicate["kind"] == TRIAL:
+        from pp3.harness.evidence.trial import trial_of
+
+        return {cell.id: cell for problem in trial_of(predicate).problems for cell in problem.cells}
+    from pp3.harness.campaign import of_plan
+    from pp3.harness.verdict import all_cells
+
+    return {cell.id: cell for cell in all_cells(of_plan(predicate["plan"]))}
+
+
+def open_sampled(path: Path, command: str) -> Opened:
+    """A receipt that holds counts. ReceiptError (2) for another, with the command that serves it instead."""
+    _, statement = read(path)
+    kind = statement["predicate"]["kind"]
+    instead = {
+        SURVEY: "give the receipt of one of its trials, which lie beside it",
+        "oracle": "its integers are exact: run `pp3 oracle`, and compare the two receipts",
+        "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",
+    }
+    if kind in instead:
+        raise ReceiptError(
+            f"{path}: {command} takes a campaign or a trial, and this is of kind {kind}; {instead[kind]}", Exit.USAGE
+        )
+    return open_receipt(path)

@@ -1,0 +1,178 @@
+"""Scripts that show one failed check without PP3: plain Python, integers in, exit 1 while the failure stands."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from pp3.harness.dependence import RARE
+from pp3.harness.regression.offender import Offender
+
+Table = list[list[tuple[int, int]]]  # of each cell and stratum, (integer share of the law, events) of each group
+LINE = 110
+
+TAIL = '''
+def tail(x, df):
+    """Chi-square survival, as a finite sum (DLMF 8.4.10 and 8.4.11)."""
+    if x <= 0:
+        return 1.0
+    terms = (exp(k * log(x / 2) - x / 2 - lgamma(k + 1)) for k in (i + df % 2 / 2 for i in range(df // 2)))
+    return (erfc(sqrt(x / 2)) if df % 2 else 0.0) + sum(terms)
+'''
+
+DEVIATION = """
+from math import erfc, exp, lgamma, log, sqrt
+
+LEVEL = {level}  # this check's share of the false-alarm rate
+# Of each cell (and of each value that its law is given): integer share of the law, and events seen, of each group of
+# outcomes. Groups were merged, rarest first, by the law alone. Expected of a group: share / sum of shares * events.
+CELLS = {cells}
+
+
+{tail}
+
+
+g, df, off = 0.0, 0, []
+for groups in CELLS:
+    law, seen = (sum(column) for column in zip(*groups))
+    df += len(groups) - 1
+    for share, count in groups if seen else []:
+        g += 2 * count * log(count * law / (share * seen)) if count else 0.0
+        expected = share * seen / law
+        off.append((abs(count - expected) / sqrt(expected), "law %d/%d, expected %.1f" % (share, law, expected), count))
+p = {p}
+print("G = %.6g on %d df, p = %.6g, level %.6g" % (g, df, p, LEVEL))
+print("furthest off by %.1f standard deviations: %s, got %d" % max(off))
+raise SystemExit(1 if p <= LEVEL else 0)
+"""
+
+TAILS = """
+from math import exp, lgamma, log, log1p
+
+LEVEL = {level}  # this check's share of the false-alarm rate
+OUTCOMES = {outcomes}  # how many were looked at: p is for the smallest tail of all
+SHARE, LAW = {share}, {law}  # the law gives the outcome {share}/{law}
+GOT, EVENTS = {got}, {events}
+
+# The exact binomial tail from GOT on, away from what is expected.
+chance, step = SHARE / LAW, 1 if GOT * LAW > SHARE * EVENTS else -1
+tail, k = 0.0, GOT
+while 0 <= k <= EVENTS:
+    ways = lgamma(EVENTS + 1) - lgamma(k + 1) - lgamma(EVENTS - k + 1)
+    term = exp(ways + k * log(chance) + (EVENTS - k) * log1p(-chance))
+    tail, k = tail + term, k + step
+    if term < 1e-20 * tail:
+        break
+p = min(1.0, 2 * OUTCOMES * tail)
+print("expected %.1f, got %d of %d: p = %.6g, level %.6g" % (EVENTS * SHARE / LAW, GOT, EVENTS, p, LEVEL))
+raise SystemExit(1 if p <= LEVEL else 0)
+"""
+
+REPEATS = """
+LEVEL = {level}  # this check's share of the false-alarm rate
+STRETCHES, GOT = {stretches}, {got}  # stretches of tokens, and those that occur again within a window
+CHANCE = 1 / {rare}  # at most, that one does
+
+p = min(1.0, STRETCHES * CHANCE / GOT) if GOT else 1.0
+print("expected at most %.3g, got %d of %d: p = %.6g, level %.6g" % (STRETCHES * CHANCE, GOT, STRETCHES, p, LEVEL))
+raise SystemExit(1 if p <= LEVEL else 0)
+"""
+
+FORBIDDEN = """
+# Outcomes that the law gives probability 0: cell, outcome, and how often it came.
+FORBIDDEN = {rows}
+
+for cell, outcome, got in FORBIDDEN:
+    print("%s: outcome %d: expected 0, got %d" % (cell, outcome, got))
+raise SystemExit(1 if any(got for _, _, got in FORBIDDEN) else 0)
+"""
+
+ROUND = '''
+DRAFT_KEY, KEY = 0x{draft_key:016x}, 0x{key:016x}  # Philox4x32-10, of drafts and of verification
+ROUND, POSITION = {round}, {position}  # counter of draft j: ROUND and POSITION + j, low word first
+# Of each position, token: tickets of the proposal, and weight of the target; both over 2^24.
+TICKETS = {tickets}
+WEIGHTS = {weights}
+DRAFTED, PROPOSED = {wanted}, {proposed}  # whether the sampler drafted a position itself, and what
+DRAFTS, GOT = {drafts}, {tokens}  # as verified (-1 invalidated), and the tokens emitted
+
+
+def words(key, position):
+    c0, c1, c2, c3 = ROUND & 0xFFFFFFFF, ROUND >> 32, position & 0xFFFFFFFF, position >> 32
+    for i in range(10):
+        k0, k1 = key + i * 0x9E3779B9 & 0xFFFFFFFF, (key >> 32) + i * 0xBB67AE85 & 0xFFFFFFFF
+        a, b = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = b >> 32 ^ c1 ^ k0, b & 0xFFFFFFFF, a >> 32 ^ c3 ^ k1, a & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def at(table, place):
+    for token in sorted(table):
+        place -= table[token]
+        if place < 0:
+            return token
+
+
+def pick(table, w):
+    """The token at the high 64 bits of w1 + 2^32 w2 times the mass, in units of 2^-48."""
+    place = (w[1] | w[2] << 32) * (sum(table.values()) << 24) >> 64
+    return at({{token: part << 24 for token, part in table.items()}}, place)
+
+
+def emitted():
+    for j, draft in enumerate(DRAFTS):
+        w, weights, tickets = words(KEY, POSITION + j), WEIGHTS[j], TICKETS[j]
+        if draft < 0:
+            return DRAFTS[:j] + [pick(weights, w)]
+        if not w[0] * tickets.get(draft, 0) < weights.get(draft, 0) << 32:
+            left = {{t: n - tickets.get(t, 0) for t, n in weights.items() if n > tickets.get(t, 0)}}
+            return DRAFTS[:j] + [pick(left or weights, w)]
+    return DRAFTS + [pick(WEIGHTS[-1], words(KEY, POSITION + len(DRAFTS)))]
+
+
+drafted = [at(TICKETS[j], words(DRAFT_KEY, POSITION + j)[0] >> 8) for j in range(len(PROPOSED))]
+print("drafts: expected %s, got %s" % (drafted, PROPOSED))
+print("tokens: expected %s, got %s" % (emitted(), GOT))
+raise SystemExit(1 if drafted != PROPOSED or emitted() != GOT else 0)
+'''
+
+
+def deviation(about: Sequence[str], level: str, cells: Table, two_sided: bool) -> str:
+    """G over the groups of some cells, and its chi-square tail; of a fit that is too good or too bad, both tails."""
+    p = "2 * min(tail(g, df), 1 - tail(g, df))" if two_sided else "tail(g, df)"
+    return _script(about, DEVIATION, level=level, cells=_shown(cells), p=p, tail=TAIL.strip())
+
+
+def one_outcome(about: Sequence[str], level: str, outcomes: int, share: int, law: int, got: int, events: int) -> str:
+    """The exact binomial tail of one outcome, twice, times the number of outcomes that were looked at."""
+    return _script(about, TAILS, level=level, outcomes=outcomes, share=share, law=law, got=got, events=events)
+
+
+def repeats(about: Sequence[str], level: str, stretches: int, got: int) -> str:
+    """Stretches that should not occur twice."""
+    return _script(about, REPEATS, level=level, stretches=stretches, got=got, rare=RARE)
+
+
+def forbidden(about: Sequence[str], rows: Sequence[tuple[str, int, int]]) -> str:
+    """Outcomes that the law gives no probability: cell, outcome and count."""
+    return _script(about, FORBIDDEN, rows=_shown(rows))
+
+
+def one_request(about: Sequence[str], offender: Offender) -> str:
+    """One request of our own sampler, drafted and verified again from its key, counter and inputs."""
+    values = {name: getattr(offender, name) for name in Offender.__slots__}
+    tables = {name: _shown(values[name]) for name in ("tickets", "weights")}
+    return _script(about, ROUND, **(values | tables))
+
+
+def _script(about: Sequence[str], body: str, **values: Any) -> str:
+    head = [line for text in about for line in textwrap.wrap(text, LINE)]
+    return "\n".join(f"# {line}" for line in head) + "\n" + body.format(**values)
+
+
+def _shown(rows: Sequence[Any]) -> str:
+    """A list, each row on lines of its own; rows hold numbers, and names without spaces or colons."""
+    folded = [
+        textwrap.fill(repr(row).replace(": ", ":"), LINE, break_long_words=False, break_on_hyphens=False)
+        for row in rows
+    ]
+    return "[\n" + "".join(f"{textwrap.indent(row, '    ')},\n" for row in folded) + "]"
