@@ -21,7 +21,7 @@ from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
 from pp3.harness.evidence.review import Review
 from pp3.harness.evidence.review import standing as ledger_standing
 from pp3.harness.evidence.review import steps as review_steps
-from pp3.harness.evidence.rows import BUDGET, STATISTICS, budget, compare, compare_maps
+from pp3.harness.evidence.rows import BUDGET, STATISTICS, TEST, budget, compare, compare_maps
 from pp3.harness.evidence.shapes import PREDICATE, check_shape
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.exact import oracle, suite
@@ -170,7 +170,7 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     counts, first = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, first, predicate)
-    compare("test", [test.plain() for test in judgement.tests], predicate["tests"])
+    compare(TEST, [test.plain() for test in judgement.tests], predicate["tests"])
     compare("deviation", [one.plain() for one in judgement.deviations], predicate["deviations"])
     compare("seed family", judgement.seed_family, predicate["seedFamily"])
     compare("sees", [judgement.sees], [predicate["sees"]])
@@ -187,7 +187,7 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
         detail, _ = _at(name, next, found)
         yield ok(name, detail)
     detail, judged = _at(STATISTICS, next, found)
-    compare("test", [test.plain() for test in judged.tests], predicate["tests"])
+    compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
     compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
     effects = {check: effect_plain(effect) for check, effect in judged.effects.items()}
     compare_maps("effect", effects, predicate["effects"])
