@@ -80,9 +80,7 @@ def test_its_counter_is_spent(shelf: list[Path], book: Path, monkeypatch: pytest
     assert store.highest(store.open_store(None)) == 7
 
 
-def test_superseding_is_said_with_its_reason(
-    shelf: list[Path], book: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_superseding_is_said_with_its_reason(shelf: list[Path], book: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`verify` of the old one exits 3 and names the one that stands in the end; of that one, 0."""
     first, second, third = shelf
     assert add(book, first, second) == Exit.OK
@@ -113,9 +111,7 @@ def test_a_copy_elsewhere_is_superseded_too(shelf: list[Path], book: Path, made:
     assert cli.run(["verify", str(made[0]), "--ledger", str(book)]) == Exit.INCONCLUSIVE
 
 
-def test_another_verdict_in_the_ledger_fails(
-    shelf: list[Path], book: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_verdict_in_the_ledger_fails(shelf: list[Path], book: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At its own step."""
     assert add(book, shelf[0]) == Exit.OK
     book.write_text(book.read_text("utf-8").replace("INCONCLUSIVE", "PASS"), "utf-8")
@@ -300,7 +296,9 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(
 
 def test_of_one_kind_only(tmp_path: Path) -> None:
     """A receipt of another kind stands in no one's place."""
-    names = [f"evidence/{kind}/20260101T000000Z-{digit * 64}.json" for kind, digit in (("qualify", "a"), ("oracle", "b"))]
+    names = [
+        f"evidence/{kind}/20260101T000000Z-{digit * 64}.json" for kind, digit in (("qualify", "a"), ("oracle", "b"))
+    ]
     records = [Record(sha256=digit * 64, name=name, verdict="PASS") for digit, name in zip("ab", names, strict=True)]
     with pytest.raises(CampaignError, match="of another kind"):
         ledger.append(tmp_path / "LEDGER", records, [Superseding(sha256="a" * 64, by="b" * 64, reason="x")])
@@ -338,13 +336,15 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def changed_receipts(root: Path) -> list[str]:
-    """Receipts of any commit that another commit, or the tree, has with other bytes or no longer has."""
+    """Receipts of any commit before that another commit, or the tree, has with other bytes or no longer has."""
     seen: dict[str, set[str]] = {}
-    for line in git(root, "log", "--all", "--no-renames", "-m", "--raw", "--no-abbrev", "--format=", "--", EVIDENCE).splitlines():
+    for line in git(
+        root, "log", "--no-renames", "-m", "--raw", "--no-abbrev", "--format=", "--", EVIDENCE
+    ).splitlines():
         meta, _, name = line.partition("\t")
-        blob = meta.split()[3]
+        before, after = meta.split()[2:4]
         if name.endswith(".json"):
-            seen.setdefault(name, set()).add(blob)
+            seen.setdefault(name, set()).update({before, after} - {"0" * len(after)})
     for name, blobs in seen.items():
         blobs.add(git(root, "hash-object", name).strip() if (root / name).is_file() else "gone")
     return sorted(name for name, blobs in seen.items() if len(blobs) > 1)

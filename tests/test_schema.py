@@ -143,7 +143,7 @@ def fields(kind: type[msgspec.Struct]) -> list[str]:
 
 @pytest.mark.parametrize("kind", leaves.RULES)
 def test_every_field_of_every_shape_has_a_rule_and_every_rule_a_field(kind: str) -> None:
-    """Also of fields that no committed receipt has, such as a vLLM image; no rule is left over from a field that went."""
+    """Also of fields that no committed receipt has, such as an image; no rule is left over from a field that went."""
     paths = [path for path in fields(shapes.EnvelopeShape) if path != "predicate"]
     paths += [f"predicate.{path}" for path in fields(shapes.SHAPES[kind])]
     for path in paths:

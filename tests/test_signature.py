@@ -15,7 +15,6 @@ from pp3.harness.errors import Exit
 from pp3.harness.evidence import signature
 
 ANNA, BERT = "anna@example.invalid", "bert@example.invalid"
-pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +34,8 @@ def receipt(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Keys made for this run alone."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
     folder = tmp_path_factory.mktemp("keys")
     for name in (ANNA, BERT):
         make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]

@@ -1,7 +1,7 @@
-"""Tampering, sealed anew: whatever of a receipt `leaves` calls derived cannot be changed, by one leaf or by structure.
+"""Tampering, sealed anew: whatever of a receipt `leaves` calls derived cannot be changed, by leaf or by structure.
 
 Every change is written canonically and under its new digest, as a forger would, so that neither the bytes nor the name
-give it away. The suites of test_verify.py and test_trial_receipt.py name a step for each change; here every leaf is met.
+give it away. The suites of test_verify.py and test_trial_receipt.py name a step for each change; here is every leaf.
 """
 
 import copy
@@ -29,7 +29,7 @@ from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.leaves import Held
 from pp3.harness.evidence.verify import Verified, check_name, verify
 from pp3.harness.exact import oracle, suite
-from pp3.harness.exact.command import known_answers
+from pp3.harness.run import known_answers
 from pp3.harness.samplers.torch_controls import Multinomial
 from pp3.harness.seeds import Seed
 from pp3.harness.trial.device import identity
@@ -174,7 +174,21 @@ def others(old: Any) -> list[Any]:
     if isinstance(old, str):
         swapped = old[:-1] + ("0" if old[-1:] != "0" else "1")
         spelled = [f"{old}0", f" {old}", f"+{old}", f"{old}e0"]
-        return [swapped, old[:-1], f"{old}x", old.swapcase(), "", "PASS", "0", "1e-300", "nan", "inf", *spelled, 0, None]
+        return [
+            swapped,
+            old[:-1],
+            f"{old}x",
+            old.swapcase(),
+            "",
+            "PASS",
+            "0",
+            "1e-300",
+            "nan",
+            "inf",
+            *spelled,
+            0,
+            None,
+        ]
     return [None, 0, "", "x", [0], ["x"], {"a": 1}, {"a": "1"}]
 
 
@@ -188,20 +202,20 @@ def test_there_is_a_receipt_of_every_kind_and_it_verifies(statements: dict[str, 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_derived_leaf_can_be_changed(kind: str, statements: dict[str, Statement], folder: Path) -> None:
-    """Every path, at its first and last place, to every other value; of the bridge, which takes a second, to one."""
+    """Every path, at its last place, to every other value; of the bridge, which takes a second, to one."""
     statement = copy.deepcopy(statements[kind])
     passed, met = [], 0
     for path, where in places(statement).items():
         if leaves.rule_of(kind, path).held is not Held.DERIVED:
             continue
-        for keys in dict.fromkeys((where[0], where[-1])) if kind != "oracle" else where[-1:]:
-            old = value_at(statement, keys)
-            changed = [new for new in others(old) if differ(new, old) and not near(old, new)]
-            for new in changed if kind != "oracle" else changed[:1]:
-                put(statement, keys, new)
-                met += 1
-                passed += [f"{path}: {old!r} -> {new!r}"] if sealed(statement, folder).ok else []
-            put(statement, keys, old)
+        keys = where[-1]
+        old = value_at(statement, keys)
+        changed = [new for new in others(old) if differ(new, old) and not near(old, new)]
+        for new in changed if kind != "oracle" else changed[:1]:
+            put(statement, keys, new)
+            met += 1
+            passed += [f"{path}: {old!r} -> {new!r}"] if sealed(statement, folder).ok else []
+        put(statement, keys, old)
     assert passed == []
     assert met >= 24
 
@@ -266,6 +280,14 @@ def derived_of(kind: str, statement: Statement) -> dict[Keys, Any]:
     }
 
 
+def is_derived(kind: str, path: str) -> bool:
+    """Whether a leaf follows; one that a change has made may have no rule."""
+    try:
+        return leaves.rule_of(kind, path).held is Held.DERIVED
+    except KeyError:
+        return False
+
+
 def mutate(kind: str, statement: Statement, chosen: int) -> str:
     """One structured change, or two, drawn from an integer; what was done."""
     rng, done = random.Random(chosen), []
@@ -276,7 +298,8 @@ def mutate(kind: str, statement: Statement, chosen: int) -> str:
             done.append(f"{way} in {keys}")
         else:
             by_path = places(statement)
-            keys = rng.choice(by_path[rng.choice(sorted(by_path))])
+            follow = [path for path in sorted(by_path) if is_derived(kind, path)]
+            keys = rng.choice(by_path[rng.choice(follow if rng.random() < 0.7 else sorted(by_path))])
             old = value_at(statement, keys)
             put(statement, keys, rng.choice(others(old) if rng.random() < 0.8 else others(None)))
             done.append(f"{keys} {old!r} -> {value_at(statement, keys)!r}")

@@ -176,7 +176,7 @@ def _leaves(value: Any, path: str, keys: tuple[str | int, ...]) -> Iterator[tupl
 
 
 def rule_of(kind: str, path: str) -> Rule:
-    """The longest rule that covers a leaf; of an empty list or map, the strictest of its members. KeyError if none is."""
+    """The longest rule that covers a leaf; of an empty list or map, the strictest of its members. KeyError if none."""
     found = [rule for rule in RULES[kind] if covers(rule.path, path)]
     if found:
         return max(found, key=lambda rule: len(rule.path))

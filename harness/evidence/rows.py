@@ -20,7 +20,7 @@ LEVEL = "alpha"  # of a test, held by the step of the error budget
 
 
 def compare(what: str, mine: list[dict[str, Any]], said: list[dict[str, Any]]) -> None:
-    """VerificationError unless these are the same rows, each with the same fields and equal values; but the levels of tests."""
+    """VerificationError unless these are the same rows with the same fields and equal values; levels of tests apart."""
     if len(mine) != len(said):
         raise VerificationError(f"{STATISTICS}: {len(said)} {what} rows, the plan has {len(mine)}")
     for one, other in zip(mine, said, strict=True):

@@ -8,6 +8,7 @@ reason; a skip is never ok.
 
 import hashlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,11 @@ def verify(path: Path, content: bytes, source: Path | None = None, review: Revie
             name, detail = _named(error)
             made = _made_elsewhere(path, statement)
             elsewhere = bool(made)
-            steps.append(Step(name=name, outcome="skip" if made and by else "FAIL", detail=detail.removesuffix(made) + made))
+            steps.append(
+                Step(name=name, outcome="skip" if made and by else "FAIL", detail=detail.removesuffix(made) + made)
+            )
         if not any(step.outcome == "FAIL" for step in steps):
-            for outcome, name, said in (standing.step, *review_steps(path, content, statement, review)):
+            for outcome, name, said in chain([standing.step], review_steps(path, content, statement, review)):
                 steps.append(Step(name=name, outcome=outcome, detail=said))
     except (ReceiptError, VerificationError) as error:
         name, detail = _named(error)
