@@ -12,9 +12,9 @@ import msgspec
 
 from pp3 import __version__
 from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
+from pp3.harness.evidence import commands as receipt_commands
 from pp3.harness.regression.commands import COMMANDS
 
-VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID"])
 PATH = click.Path(path_type=Path)
 OURS = "pp3-top32"
 OUT = "New or empty folder for receipt and page. Default: the checkout's runs folders."
@@ -24,6 +24,10 @@ OUT = "New or empty folder for receipt and page. Default: the checkout's runs fo
 @click.version_option(__version__, prog_name="pp3")
 def commands() -> None:
     """Statistical qualification of the samplers inside LLM inference engines."""
+
+
+for command in receipt_commands.ALL:
+    commands.add_command(command)
 
 
 @commands.command()
@@ -191,37 +195,6 @@ def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
     if total == 0:
         return Exit.NOTHING_RAN
     return Exit.OK if passed == total else Exit.NEGATIVE
-
-
-@commands.command()
-@click.argument("receipt", type=PATH)
-@click.option("--source", type=PATH, help="Compare the bound sources with this tree: a difference exits 3.")
-@click.option("--require-verdict", type=VERDICTS, help="Exit 1 unless the verified verdict is this one.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def verify(receipt: Path, source: Path | None, require_verdict: str | None, as_json: bool) -> int:
-    """Recompute everything in a receipt that can be recomputed; needs neither torch nor a GPU."""
-    from pp3.harness.evidence import verify as verification
-
-    if source is not None and not source.is_dir():
-        raise CampaignError(f"--source {source}: no such folder; give the root of a checkout")
-    try:
-        content = receipt.read_bytes()
-    except OSError as error:
-        raise CampaignError(f"{receipt}: {error.strerror}; give the path of a receipt") from None
-    found = verification.verify(receipt, content, source)
-    if as_json:
-        fields = {"verified": found.ok, "verdict": found.verdict, "sha256": found.sha256, "current": found.current}
-        click.echo(msgspec.json.encode({**fields, "assurance": "self-attested", "steps": found.steps}).decode())
-    else:
-        for number, step in enumerate(found.steps, 1):
-            click.echo(f"{number:2} {step.outcome:4} {step.name}: {step.detail}")
-        click.echo(found.sentence)
-    if not found.ok:
-        return Exit.NEGATIVE
-    if require_verdict and found.verdict != require_verdict:
-        click.echo(f"pp3: the verdict is {found.verdict}, {require_verdict} was required", err=True)
-        return Exit.NEGATIVE
-    return Exit.INCONCLUSIVE if found.current == "no" else Exit.OK
 
 
 @commands.command()

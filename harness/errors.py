@@ -14,6 +14,7 @@ class Exit(IntEnum):
     UNAVAILABLE = 69
     INTERNAL = 70
     IO = 74
+    LOCKED = 75
     INTERRUPTED = 130
 
 

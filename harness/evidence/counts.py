@@ -4,6 +4,7 @@ from typing import Any
 
 from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import Cell
+from pp3.harness.design import cells_of
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import tiling
 from pp3.harness.run import halves
@@ -22,11 +23,19 @@ def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> tuple[Counted, C
     if len(found) != len(predicate["cells"]):
         raise VerificationError(f"{COUNTS}: a cell is there twice")
     cells = all_cells(campaign)
-    expected = {(cell.id, batch): len(cell.atoms) + 1 for cell in cells for batch in campaign.spec.batch_sizes}
+    expected = {
+        (cell.id, batch): len(cell.atoms) + 1
+        for target in campaign.targets
+        for depth in campaign.spec.depths
+        for batch in campaign.spec.batch_sizes
+        for cell in cells_of(target, depth)
+    }
     for key in expected.keys() ^ found.keys():
         raise VerificationError(
             f"{COUNTS}: cell {key[0]} at batch {key[1]} is {'missing' if key in expected else 'foreign'}"
         )
+    if list(found) != list(expected):
+        raise VerificationError(f"{COUNTS}: the cells are not in the order of the plan")
     for key, length in expected.items():
         if len(found[key]) != length or min(found[key]) < 0:
             raise VerificationError(f"{COUNTS}: {key[0]} at batch {key[1]} needs {length} counts of 0 or more")

@@ -6,7 +6,7 @@ SHA-256, and it is never replaced: temp file, fsync, link.
 
 import hashlib
 import os
-import tempfile
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.verdict import Judgement
 
+WRITING = ".writing-"  # begins the name of a file until it is whole
 NON_CLAIMS = (
     "Not qualified for serving.",
     "Nothing is shown of any real model, model pair, grammar lifecycle or other hardware.",
@@ -133,14 +134,21 @@ def stamp(moment: str) -> str:
 
 
 def write_once(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all. FileExistsError if it exists, OSError if it cannot be written."""
+    """Write a file whole or not at all. FileExistsError if it exists, OSError if it cannot be written.
+
+    Killed at any moment it leaves no file of this name, or the whole one, and perhaps one that `leftovers` names.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+    temporary = path.parent / f"{WRITING}{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
         os.chmod(temporary, 0o444)
         os.link(temporary, path)
     finally:
@@ -151,6 +159,11 @@ def write_once(path: Path, content: bytes) -> Path:
     finally:
         os.close(folder)
     return path
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Files of a folder that a write broken off has left, or one under way is making; none is a receipt."""
+    return sorted(folder.glob(f"{WRITING}*")) if folder.is_dir() else []
 
 
 def read(path: Path) -> tuple[bytes, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The shapes of receipts: what each kind holds, field by field. Unknown fields are refused, no count is negative."""
 
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -8,6 +9,7 @@ from pp3.harness.errors import ReceiptError
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:pp3:receipt:v1"
+MAJOR = re.compile(r"urn:pp3:receipt:v(\d+)")
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -15,7 +17,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 
 
 class DigestShape(Strict, frozen=True):
@@ -307,7 +309,9 @@ def check_shape(statement: Any) -> None:
     if not isinstance(statement, dict) or statement.get("_type") != STATEMENT:
         raise ReceiptError(f"not an in-toto statement ({STATEMENT})")
     if statement.get("predicateType") != PREDICATE:
-        raise ReceiptError(f"predicate {statement.get('predicateType')!r}; this version reads {PREDICATE!r}")
+        other = MAJOR.fullmatch(str(statement.get("predicateType")))
+        way = f"; it is of major {other[1]}: use the pp3 that wrote it" if other else ""
+        raise ReceiptError(f"predicate {statement.get('predicateType')!r}; this version reads {PREDICATE!r}{way}")
     try:
         kind = msgspec.convert(statement, EnvelopeShape).predicate.get("kind")
         if not isinstance(kind, str) or kind not in SHAPES:

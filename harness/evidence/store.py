@@ -4,12 +4,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from pp3.harness.canonical import LARGEST
 from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
+from pp3.harness.evidence.receipt import leftovers
 from pp3.harness.paths import find_checkout
 
 COUNTER = re.compile(rb'"counter":(\d+)')
+BROKEN_OFF = "left by a write that was broken off, or is under way; it is no receipt and may be deleted"
 LEDGER_COUNTER = re.compile(r"\bcounter=(\d+)\b")
 
 
@@ -27,12 +31,16 @@ def open_store(out: Path | None) -> Store:
     checkout = find_checkout()
     home = checkout / "receipts" / "runs" if checkout else Path.cwd() / "pp3-runs"
     if out is None:
-        return Store(receipts=home, reports=checkout / "reports" / "runs" if checkout else home, home=home)
+        reports = checkout / "reports" / "runs" if checkout else home
+        for path in [left for folder in dict.fromkeys((home, reports)) for left in leftovers(folder)]:
+            click.echo(f"pp3: found {path}: {BROKEN_OFF}", err=True)
+        return Store(receipts=home, reports=reports, home=home)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        held = sum(1 for _ in out.iterdir())
+        held, left = sum(1 for _ in out.iterdir()), leftovers(out)
         if held:
-            raise CampaignError(f"--out {out} already holds {held} files; give a new or empty folder")
+            named = f" ({left[0].name}: {BROKEN_OFF})" if left else ""
+            raise CampaignError(f"--out {out} already holds {held} files{named}; give a new or empty folder")
         probe = out / ".probe"
         probe.touch()
         probe.unlink()

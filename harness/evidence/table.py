@@ -1,18 +1,18 @@
 """The README's table of committed evidence: every receipt with its verdict, current or stale against this tree.
 
-Current means that every source the receipt binds has the same digest here. Nothing is stored: the state is computed.
+Superseded is what the ledger says; else current means that every source the receipt binds has the same digest here.
 """
 
 import errno
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
-from pp3.harness.evidence import provenance
+from pp3.harness.evidence import ledger, provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.paths import find_checkout
 
@@ -34,7 +34,7 @@ class Row:
     started: str
     judged: str
     verdict: str
-    state: str  # current; stale, and how many files differ; superseded, if a later one of its kind and sampler stands
+    state: str  # current; stale, and how many files differ; superseded, and by which digest, as the ledger says
 
     @property
     def stale(self) -> bool:
@@ -47,13 +47,14 @@ def rows() -> list[Row]:
     root = find_checkout()
     if root is None:
         raise PP3Error("no checkout holds this pp3, and the evidence is a checkout's: run it from one", Exit.USAGE)
-    found = []
+    found, known = [], ledger.read(root / "receipts" / ledger.FILE)
     for path in sorted((root / "receipts" / "evidence").glob("*/*.json")):
         _, statement = read(path)
         if statement["predicate"]["kind"] == "trial" and path.parent.name == "survey":
             continue  # one line for the whole survey
         page = root / "reports" / "evidence" / path.parent.name / f"{path.stem}.html"
-        stale = _stale(path, statement, root)
+        sha256, stale = path.stem.rpartition("-")[2], _stale(path, statement, root)
+        head = known.head(sha256)
         found.append(
             Row(
                 kind=path.parent.name,
@@ -62,16 +63,14 @@ def rows() -> list[Row]:
                 started=statement["predicate"]["run"]["startedUtc"],
                 judged=_judged(statement["predicate"]),
                 verdict=_verdict(statement["predicate"]),
-                state=f"stale: {stale} sources differ" if stale else "current",
+                state=f"superseded by {head[:8]}" if head != sha256 else _state(stale),
             )
         )
-    later: dict[tuple[str, str], Row] = {}
-    for row in reversed(found):
-        if row.stale and (row.kind, row.judged) in later:
-            found[found.index(row)] = replace(row, state="superseded by the next")
-        else:
-            later[row.kind, row.judged] = row
     return found
+
+
+def _state(stale: int) -> str:
+    return f"stale: {stale} sources differ" if stale else "current"
 
 
 def _stale(path: Path, statement: dict[str, Any], root: Path) -> int:

@@ -133,6 +133,8 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
     cells = {cell.id: cell for problem in trial.problems for cell in problem.cells}
     for name in sorted(found.keys() ^ cells.keys()):
         raise VerificationError(f"{COUNTS}: cell {name} is {'foreign' if name in found else 'missing'}")
+    if list(found) != list(cells):
+        raise VerificationError(f"{COUNTS}: the cells are not in the order of the plan")
     for name, counts in found.items():
         if len(counts) != len(cells[name].atoms) + 1:
             raise VerificationError(f"{COUNTS}: {name} has {len(counts)} counts, its law {len(cells[name].atoms) + 1}")

@@ -1,102 +1,101 @@
 """Verify a receipt without trusting who made it: no torch, no triton, no GPU.
 
 Steps, one line each: the bytes, the name, the shape, the plan and the seed, the laws rebuilt from our own targets, the
-counts and every statistic recomputed, the verdict, the non-claims, and the sources in a tree if one is given. A step is
-ok, FAIL, or skip with its reason; a skip is never ok.
+counts and every statistic recomputed, the error budget, the verdict, the non-claims; then what the reviewer brings, in
+review.py: the ledger, a signature, the sources in a tree, what is expected. A step is ok, FAIL, or skip with its
+reason; a skip is never ok.
 """
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
-from pp3.harness.errors import PP3Error, VerificationError
+from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
 from pp3.harness.evidence import kernels, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
-from pp3.harness.evidence.receipt import NON_CLAIMS, stamp
-from pp3.harness.evidence.shapes import check_shape
+from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
+from pp3.harness.evidence.review import Review
+from pp3.harness.evidence.review import standing as ledger_standing
+from pp3.harness.evidence.review import steps as review_steps
+from pp3.harness.evidence.rows import BUDGET, STATISTICS, TEST, budget, compare, compare_maps
+from pp3.harness.evidence.shapes import PREDICATE, check_shape
+from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.exact import oracle, suite
 from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.trial.judge import TrialJudgement, effect_plain
 from pp3.harness.verdict import Judgement, conclude
 
-STATISTICS = "recompute statistics"
-TOLERANCE = 1e-5  # of numbers stored to six digits
+__all__ = ["Step", "Verified", "check_name", "verify"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of a verification."""
+def verify(path: Path, content: bytes, source: Path | None = None, review: Review | None = None) -> Verified:
+    """Run every step on the bytes of a receipt; stops at the first that fails.
 
-    name: str
-    outcome: str  # ok, FAIL or skip
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """What became of a receipt."""
-
-    sha256: str
-    verdict: str
-    steps: list[Step]
-    current: str  # yes, no or unchecked
-
-    @property
-    def ok(self) -> bool:
-        """Every step that ran holds; stale sources are told apart by `current`."""
-        return all(step.outcome != "FAIL" for step in self.steps)
-
-    @property
-    def sentence(self) -> str:
-        """The last line."""
-        if self.ok:
-            return (
-                f"VERIFIED verdict={self.verdict} sha256={self.sha256} assurance=self-attested current={self.current}"
-            )
-        failed = next(step for step in self.steps if step.outcome == "FAIL")
-        return f"NOT VERIFIED at {failed.name}: {failed.detail}"
-
-
-def verify(path: Path, content: bytes, source: Path | None = None) -> Verified:
-    """Run every step on the bytes of a receipt; stops at the first that fails."""
-    steps: list[Step] = []
+    A superseded receipt that other sources made need not follow here: its bytes are those that the ledger records, and
+    what does not recompute is skipped. It is never verified by that.
+    """
+    review = review or Review(source=source)
     digest = hashlib.sha256(content).hexdigest()
-    verdict, current = "unknown", "unchecked"
+    steps: list[Step] = []
+    elsewhere, by = False, ""
+    statement: dict[str, Any] = {}
     try:
-        for step in _steps(path, content, digest, source):
+        for step in _authentic(path, content, digest):
             steps.append(step)
-            if step.name == "verdict":
-                verdict = step.detail
-            if step.name == "sources" and step.outcome == "ok":
-                current = "yes" if step.detail.startswith("all") else "no"
-    except PP3Error as error:
-        name, _, detail = str(error).partition(": ")
-        authentic = any(step.name == "shape" for step in steps)
-        steps.append(Step(name=name, outcome="FAIL", detail=detail + (_made_elsewhere(content) if authentic else "")))
-    return Verified(sha256=digest, verdict=verdict, steps=steps, current=current)
+        statement = canonical.decode(content)
+        standing = _at("ledger", ledger_standing, path, digest, statement["predicate"]["verdict"], review.ledger)
+        by = standing.by
+        try:
+            for step in _recomputed(path, statement):
+                steps.append(step)
+        except PP3Error as error:
+            name, detail = _named(error)
+            made = _made_elsewhere(path, statement)
+            elsewhere = bool(made)
+            steps.append(
+                Step(name=name, outcome="skip" if made and by else "FAIL", detail=detail.removesuffix(made) + made)
+            )
+        if not any(step.outcome == "FAIL" for step in steps):
+            for outcome, name, said in chain([standing.step], review_steps(path, content, statement, review)):
+                steps.append(Step(name=name, outcome=outcome, detail=said))
+    except (ReceiptError, VerificationError) as error:
+        name, detail = _named(error)
+        steps.append(Step(name=name, outcome="FAIL", detail=detail))
+    found = {step.name: step.detail for step in steps if step.outcome == "ok"}
+    verdict = found.get("verdict") or (str(statement["predicate"]["verdict"]) if by else "unknown")
+    current = "unchecked" if "sources" not in found else "yes" if found["sources"].startswith("all") else "no"
+    return Verified(sha256=digest, verdict=verdict, steps=steps, current=current, by=by, elsewhere=elsewhere)
 
 
-def _made_elsewhere(content: bytes) -> str:
+def _named(error: PP3Error) -> tuple[str, str]:
+    """The step that an error names first, and what it says of it."""
+    name, _, detail = str(error).partition(": ")
+    return name, detail
+
+
+def _made_elsewhere(path: Path, statement: dict[str, Any]) -> str:
     """What to add where a value recomputes to another, if the sources that made it are not these."""
-    statement = canonical.decode(content)
     kind, subject = provenance.kind_of(statement["predicate"]), statement["subject"]
+    if kind == "survey":
+        trials = [path.parent / one["name"] for one in subject]
+        return next((_made_elsewhere(trial, read(trial)[1]) for trial in trials if trial.is_file()), "")
     stale = provenance.stale(kind, subject, provenance.TREE) if kind in provenance.ROOTS else []
     if not stale:
         return ""
     return f" (made by other sources: {len(stale)} of {len(subject)} differ here; the pp3 that made it verifies it)"
 
 
-def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iterator[Step]:
+def _authentic(path: Path, content: bytes, digest: str) -> Iterator[Step]:
+    """The steps that need nothing but the bytes and the name."""
     statement = _at("bytes", canonical.decode, content)
     yield ok("bytes", f"canonical, {len(content):,} bytes")
-    if path.stem.rpartition("-")[2] != digest:
-        raise VerificationError(f"name: the bytes hash to {digest}, the name says {path.stem.rpartition('-')[2]}")
+    check_name(path, digest)
     yield ok("name", f"sha256 {digest}")
     _at("shape", check_shape, statement)
     predicate = statement["predicate"]
@@ -106,7 +105,18 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
         )
     if predicate["kind"] in ("oracle", "exhaustive"):
         _exact_shape(predicate)
-    yield ok("shape", "in-toto statement, urn:pp3:receipt:v1")
+    yield ok("shape", f"in-toto statement, {PREDICATE}")
+
+
+def check_name(path: Path, digest: str) -> None:
+    """VerificationError unless the digest of the bytes is the one in the name."""
+    if path.stem.rpartition("-")[2] != digest:
+        raise VerificationError(f"name: the bytes hash to {digest}, the name says {path.stem.rpartition('-')[2]}")
+
+
+def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
+    """The steps of each kind: whatever follows from the plan and the integers."""
+    predicate = statement["predicate"]
     if predicate["kind"] == "survey":
         for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
             yield Step(name=name, outcome=outcome, detail=detail)
@@ -115,12 +125,6 @@ def _steps(path: Path, content: bytes, digest: str, source: Path | None) -> Iter
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
     yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
-    if source is None:
-        yield Step(name="sources", outcome="skip", detail="no --source tree given")
-        return
-    stale = provenance.stale(provenance.kind_of(predicate), statement["subject"], source)
-    total = len(statement["subject"])
-    yield ok("sources", f"{len(stale)} of {total} differ: {stale[0]}" if stale else f"all {total} equal the tree")
 
 
 def ok(name: str, detail: str) -> Step:
@@ -169,11 +173,12 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     counts, first = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, first, predicate)
-    _compare("test", [test.plain() for test in judgement.tests], predicate["tests"])
-    _compare("deviation", [one.plain() for one in judgement.deviations], predicate["deviations"])
-    _compare("seed family", judgement.seed_family, predicate["seedFamily"])
-    _compare("sees", [judgement.sees], [predicate["sees"]])
+    compare(TEST, [test.plain() for test in judgement.tests], predicate["tests"])
+    compare("deviation", [one.plain() for one in judgement.deviations], predicate["deviations"])
+    compare("seed family", judgement.seed_family, predicate["seedFamily"])
+    compare("sees", [judgement.sees], [predicate["sees"]])
     yield ok(STATISTICS, f"{len(judgement.tests)} checks")
+    yield ok(BUDGET, _budget(judgement, predicate))
     _same_verdict(judgement, predicate)
     yield ok("verdict", judgement.verdict.value)
 
@@ -185,20 +190,21 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
         detail, _ = _at(name, next, found)
         yield ok(name, detail)
     detail, judged = _at(STATISTICS, next, found)
-    _compare("test", [test.plain() for test in judged.tests], predicate["tests"])
-    _compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
+    compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
+    compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
     effects = {check: effect_plain(effect) for check, effect in judged.effects.items()}
-    _compare("effect", [effects.get(key, {}) for key in sorted(effects)], _sorted(predicate["effects"], effects))
-    _compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
+    compare_maps("effect", effects, predicate["effects"])
+    compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
     yield ok(STATISTICS, detail)
+    yield ok(BUDGET, _budget(judged, predicate))
     _same_verdict(judged, predicate)
     yield ok("verdict", judged.verdict.value)
 
 
-def _sorted(said: dict[str, Any], mine: dict[str, Any]) -> list[dict[str, Any]]:
-    if said.keys() != mine.keys():
-        raise VerificationError(f"{STATISTICS}: effects of {len(said)} checks, the plan has {len(mine)}")
-    return [said[key] for key in sorted(said)]
+def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
+    """What is said of the error budget that the plan divides."""
+    weights = {family: float(share) for family, share in predicate["plan"]["weights"].items()}
+    return str(_at(BUDGET, budget, float(predicate["plan"]["alpha"]), weights, mine.tests, predicate["tests"]))
 
 
 def _same_verdict(
@@ -251,28 +257,3 @@ def _conclude(campaign: Campaign, counts: Counted, first: Counted, predicate: di
     return conclude(
         campaign, counts, first, predicate["breaches"], predicate["paired"], predicate["kernels"], predicate["sampler"]
     )
-
-
-def _compare(what: str, mine: list[dict[str, Any]], said: list[dict[str, Any]]) -> None:
-    """Field by field: the same rows, each with the same fields and equal values."""
-    if len(mine) != len(said):
-        raise VerificationError(f"{STATISTICS}: {len(said)} {what} rows, the plan has {len(mine)}")
-    for one, other in zip(mine, said, strict=True):
-        name = one.get("id", one.get("target", what))
-        for field in one.keys() | other.keys():
-            if field not in one or not _equal(one[field], other.get(field)):
-                recomputed, claimed = one.get(field, "nothing"), other.get(field, "nothing")
-                raise VerificationError(
-                    f"{STATISTICS}: {name}: {field} comes to {recomputed}, the receipt says {claimed}"
-                )
-
-
-def _equal(mine: Any, said: Any) -> bool:
-    """Equal, or two numbers written to six digits that are equal within their last."""
-    if mine == said:
-        return type(mine) is type(said)
-    try:
-        one, other = float(mine), float(said)
-    except (TypeError, ValueError):
-        return False
-    return isinstance(mine, str) and isinstance(said, str) and abs(one - other) <= TOLERANCE * abs(one)
