@@ -107,7 +107,8 @@ def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
 def run_parts(
     campaign: Campaign, seed: Seed, device: Backend, parts: Collection[tuple[str, int]], progress: Progress
 ) -> Measured:
-    """Run some (target name, depth) of a campaign, each request under its number in the whole; nothing of kernels."""
+    """Run some (target name, depth) of a campaign, each request under its number in the whole; the kernels' evidence is
+    not made."""
     backends.start(device)
     sampler: Sampler = ReferenceSampler()
     if device is Backend.CUDA:
