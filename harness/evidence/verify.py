@@ -146,6 +146,8 @@ def _exact_shape(predicate: dict[str, Any]) -> None:
 def _exact(predicate: dict[str, Any]) -> Iterator[Step]:
     """The steps of exact results: every stored integer against the one it must be."""
     who = (predicate["sampler"], predicate["kernels"])
+    _at("kernels", kernels.check_answers, predicate["kernels"]["conform"])
+    yield ok("kernels", "known answers of the files installed here")
     if predicate["kind"] == "oracle":
         concluded = _at("recompute policies", oracle.conclude, predicate["policies"], *who)
         yield ok("recompute policies", f"{len(predicate['policies'])} bridged again from the stored tickets")
