@@ -242,6 +242,19 @@ def test_a_mended_sampler_is_none(old: Path, broken: Path) -> None:
     assert {row.change for row in found.checks} == {Change.SAME, Change.BETTER}
 
 
+def test_a_mended_sampler_gives_other_counts_under_one_seed(
+    receipt_of: Callable[..., Path], broken: Path, folder: Path
+) -> None:
+    """The first that differs is named all the same; the other way round it is a regression."""
+    right = receipt_of(small(), folder / "right", 2)
+    found = compared(broken, right)
+    assert found.same_seed
+    assert found.mismatch is not None
+    assert (found.exit, found.regressions) == (Exit.OK, [])
+    assert "every count" not in found.sentence
+    assert compared(right, broken).regressions[0].startswith("plan and seed are the same, the counts are not")
+
+
 def test_what_vanished_is_a_regression(receipt_of: Callable[..., Path], old: Path, folder: Path) -> None:
     """A target, and a size of launches; what was added is none."""
     less = receipt_of(small(targets=["invalidated"], batch_sizes=[3]), folder / "less", 1)

@@ -27,8 +27,8 @@ STARTED = datetime(2026, 11, 29, 16, 0, 13, tzinfo=UTC)
 ENUMERATIONS, BRIDGED = "recompute enumerations", "recompute policies"
 REVIEWED = ("ledger", "signature", "sources")  # skipped where nothing is given
 STEPS = {
-    "exhaustive": ["bytes", "name", "shape", ENUMERATIONS, "verdict", "non-claims", *REVIEWED],
-    "oracle": ["bytes", "name", "shape", BRIDGED, "verdict", "non-claims", *REVIEWED],
+    "exhaustive": ["bytes", "name", "shape", "kernels", ENUMERATIONS, "verdict", "non-claims", *REVIEWED],
+    "oracle": ["bytes", "name", "shape", "kernels", BRIDGED, "verdict", "non-claims", *REVIEWED],
 }
 RIGHT = functools.cache(suite.right)
 CONCLUDE: dict[str, Callable[..., suite.Conclusion | oracle.Conclusion]] = {
@@ -192,7 +192,7 @@ COMMON: dict[str, tuple[Change, str]] = {
     "the name of the sampler": (edit("sampler", "name", to="another"), "verdict"),
     "the version of the sampler": (edit("sampler", "version", to="9.9"), "verdict"),
     "a known answer missed": (edit("kernels", "conform", 0, "passed", to=0), "verdict"),
-    "a file without known answers": (edit("kernels", "conform", 0, to=lambda old: old | NOTHING), "verdict"),
+    "a file without known answers": (edit("kernels", "conform", 0, to=lambda old: old | NOTHING), "kernels"),
     "the identity of another backend": (edit("kernels", "identity", "backend", to="cuda"), "verdict"),
     "the identity without its backend": (without("kernels", "identity", key="backend"), "verdict"),
     "the backend interpreter": (interpreted, "verdict"),
@@ -402,7 +402,6 @@ def test_a_gpu_without_counted_draws_is_an_authentic_fail(statements: dict[str, 
     ("name", "reason"),
     [
         ("a known answer missed", "known answers of "),
-        ("a file without known answers", "known answers of "),
         ("the identity of another backend", "the identity is that of cuda, the sampler ran on reference"),
         ("the identity without its backend", "the identity is that of None, the sampler ran on reference"),
         ("the backend interpreter", "backend interpreter is judged by no enumeration; want reference, cuda"),
@@ -436,7 +435,7 @@ def test_other_policies_judged_anew_are_an_authentic_fail(name: str, statements:
 def test_every_step_has_a_tampering_that_it_catches() -> None:
     """But for the bytes, the name and the sources; an enumeration is judged, so its step fails on odd types alone."""
     caught = {step for _, step in (COMMON | EXHAUSTIVE | ORACLE).values()}
-    assert caught == {"shape", BRIDGED, "verdict", "non-claims"}
+    assert caught == {"shape", "kernels", BRIDGED, "verdict", "non-claims"}
 
 
 @pytest.mark.parametrize("error", [KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError])
@@ -451,8 +450,8 @@ def test_an_error_of_a_step_is_that_step(
 
     monkeypatch.setattr(suite if kind == "exhaustive" else oracle, "conclude", fails)
     found = sealed(originals[kind])
-    assert found.steps[-1].name == STEPS[kind][3]
-    assert found.sentence.startswith(f"NOT VERIFIED at {STEPS[kind][3]}: {error.__name__}: ")
+    assert found.steps[-1].name == STEPS[kind][4]
+    assert found.sentence.startswith(f"NOT VERIFIED at {STEPS[kind][4]}: {error.__name__}: ")
 
 
 ODD: list[Any] = [None, True, -1, 2**53 - 1, "", "x", "1e400", [], [[]], {}, {"a": 1}]

@@ -83,6 +83,17 @@ def test_an_altered_receipt_supersedes_nothing(made: Path, tmp_path: Path) -> No
     assert [row.state for row in history.history(tmp_path)[0]] == ["stale: 1 sources differ", "altered"]
 
 
+def test_a_replay_is_no_new_evidence(made: Path, tmp_path: Path) -> None:
+    """It is marked, and takes the place of nothing."""
+
+    def again(statement: Statement) -> None:
+        statement["predicate"]["seed"]["chosen"] = "replay"
+
+    at(made, tmp_path, "2026-01-01T00:00:00Z", age)
+    at(made, tmp_path, "2026-01-02T00:00:00Z", again)
+    assert [row.state for row in history.history(tmp_path)[0]] == ["stale: 1 sources differ", "current, replay"]
+
+
 def test_the_committed_evidence_is_tabled(capsys: pytest.CaptureFixture[str]) -> None:
     """Every receipt of every kind and of older versions, in order."""
     folder = ROOT / "receipts" / "evidence"

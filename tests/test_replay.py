@@ -203,6 +203,19 @@ def test_a_plan_that_is_another_here_is_incomparable(
     assert (got, said in error, "the pp3 that made it" in error) == (code, True, True)
 
 
+def test_counts_are_replayed_where_only_the_battery_is_another(old: Path, command: Command, tmp_path: Path) -> None:
+    """The receipt of other sources whose statistics these do not recompute: its plan and laws are the same here."""
+
+    def age(statement: Statement) -> None:
+        statement["subject"][0]["digest"]["sha256"] = "0" * 64
+        statement["predicate"]["tests"][0]["g"] = "1"
+
+    path = changed(old, age, tmp_path)
+    assert open_receipt(path).unverified.startswith("does not verify here: recompute statistics")
+    code, found, _ = command(path, "--slice", "disjoint,4")
+    assert (code, found["equal"]) == (Exit.OK, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -235,10 +235,10 @@ def test_a_script_stops_when_the_deviation_is_gone(tmp_path: Path) -> None:
     cells = [[(1, 500), (1, 500)], [(3, 300), (1, 100)]]
     far = [[(1, 900), (1, 100)], [(3, 300), (1, 100)]]
     scripts = {
-        "g": (script.deviation(about, "1e-08", cells, False), script.deviation(about, "1e-08", far, False)),
+        "g": (script.deviation(about, "1e-08", cells), script.deviation(about, "1e-08", far)),
         "fit": (
-            script.deviation(about, "1e-04", [[(1, 515), (1, 485)]] * 9, True),
-            script.deviation(about, "1e-04", [[(1, 500), (1, 500)]] * 9, True),  # too good
+            script.fit(about, "1e-04", [[(1, 515), (1, 485)]] * 9),
+            script.fit(about, "1e-04", [[(1, 500), (1, 500)]] * 9),  # too good
         ),
         "binomial": (
             script.one_outcome(about, "1e-08", 1, 1, 2, 510, 1000),

@@ -9,6 +9,7 @@ import hashlib
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import our_limits, plan_sha256
 from pp3.harness.errors import Exit, VerificationError
-from pp3.harness.evidence import leaves, provenance, receipt, survey
+from pp3.harness.evidence import leaves, provenance, receipt, rows, survey
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.leaves import Held
 from pp3.harness.evidence.verify import Verified, check_name, verify
@@ -105,10 +106,10 @@ def _exact(kind: str) -> Statement:
     named = backends.identity(Backend.REFERENCE)
     kernels = {"bits": [], "conform": known_answers(Backend.REFERENCE), "identity": named}
     if kind == "oracle":
-        rows = oracle.observe(Backend.REFERENCE, lambda *_: None)
-        return receipt.build_exact(kind, STARTED, who, kernels, rows, oracle.conclude(rows, who, kernels))
-    rows = [RIGHT(which, False).plain() for which in suite.IDS]
-    return receipt.build_exact(kind, STARTED, who, kernels, rows, suite.conclude(rows, who, kernels))
+        seen = oracle.observe(Backend.REFERENCE, lambda *_: None)
+        return receipt.build_exact(kind, STARTED, who, kernels, seen, oracle.conclude(seen, who, kernels))
+    found = [RIGHT(which, False).plain() for which in suite.IDS]
+    return receipt.build_exact(kind, STARTED, who, kernels, found, suite.conclude(found, who, kernels))
 
 
 def _survey(trial: Statement, file: Path) -> Statement:
@@ -218,6 +219,76 @@ def test_no_derived_leaf_can_be_changed(kind: str, statements: dict[str, Stateme
         put(statement, keys, old)
     assert passed == []
     assert met >= 24
+
+
+OUTSIDE = ("subject[].name", "subject[].digest.sha256", "predicate.run.startedUtc", "predicate.sampler.files")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_can_be_changed_alone_is_listed(kind: str, statements: dict[str, Statement], folder: Path) -> None:
+    """Attested, or bound by what lies outside: the sources, the sampler's files, the clock in the name. Some can be."""
+    statement = copy.deepcopy(statements[kind])
+    passed = set()
+    for path, where in places(statement).items():
+        rule, keys = leaves.rule_of(kind, path), where[-1]
+        if rule.held is Held.DERIVED:
+            continue
+        old = value_at(statement, keys)
+        changed = [new for new in others(old) if differ(new, old)]
+        for new in changed if kind != "oracle" else changed[:1]:
+            put(statement, keys, new)
+            passed |= {rule} if sealed(statement, folder).ok else set()
+        put(statement, keys, old)
+    assert [rule.path for rule in passed if rule.held is Held.BOUND and rule.path not in OUTSIDE] == []
+    assert {"predicate.environment", "predicate.run.finishedUtc"} <= {rule.path for rule in passed}
+
+
+@dataclass(frozen=True)
+class Level:
+    """As much of a test as the budget looks at."""
+
+    id: str
+    alpha: float
+
+
+SHARES = {"law": 0.6, "rare": 0.4}
+OVERSPENT: dict[str, tuple[dict[str, float], list[float], list[str], str]] = {
+    "weights of 0.9": ({"law": 0.5, "rare": 0.4}, [0.006], ["0.006"], "the weights sum to 0.9"),
+    "weights of 1.1": ({"law": 0.7, "rare": 0.4}, [0.006], ["0.006"], "the weights sum to 1.1"),
+    "another level than planned": (SHARES, [0.006, 0.004], ["0.005", "0.004"], "a has the level 0.005"),
+    "a level of no number": (SHARES, [0.006], ["nan"], "has the level nan"),
+    "levels beyond alpha": (SHARES, [0.006, 0.006], ["0.006", "0.006"], "add up to 0.012, the family alpha is 0.01"),
+}
+
+
+@pytest.mark.parametrize(("shares", "planned", "said", "reason"), OVERSPENT.values(), ids=OVERSPENT)
+def test_the_error_budget_is_held(shares: dict[str, float], planned: list[float], said: list[str], reason: str) -> None:
+    """A receipt's plan is refused for its weights before; here the step alone."""
+    tests = [Level(name, alpha) for name, alpha in zip("ab", planned, strict=False)]
+    with pytest.raises(VerificationError, match=f"^error budget: .*({reason})"):
+        rows.budget(0.01, shares, tests, [{"alpha": one} for one in said])
+    spent = rows.budget(0.01, SHARES, [Level("a", 0.006), Level("b", 0.004)], [{"alpha": "0.006"}, {"alpha": "0.004"}])
+    assert spent == "levels of 2 checks add up to 0.01 of 0.01; weights sum to 1"
+
+
+SPELLED = {
+    "the same": ("0.123456", True),
+    "one unit of the sixth digit": ("0.123457", True),
+    "two units": ("0.123458", False),
+    "a seventh digit": ("0.1234561", False),
+    "twelve digits": ("0.123456000001", False),
+    "another spelling": ("1.23456e-1", False),
+    "a zero more": ("0.1234560", False),
+    "a space": (" 0.123456", False),
+    "a number": (0, False),
+    "nothing": (None, False),
+}
+
+
+@pytest.mark.parametrize(("said", "same"), SPELLED.values(), ids=SPELLED)
+def test_a_double_is_held_to_its_sixth_digit(said: Any, same: bool) -> None:
+    """Relative 1e-5: at 0.123456 that is 1.2 units of the sixth digit."""
+    assert rows.equal("0.123456", said) == same
 
 
 def differ(one: Any, other: Any) -> bool:

@@ -307,7 +307,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "a target that there is not": (both(edit("plan", "targets", 0, "name", to="nearly"), reseal_plan), "plan"),
     "targets in another order": (
         both(edit("plan", "targets", to=lambda t: t[::-1]), reseal_plan),
-        "recompute statistics",
+        "recompute counts",
     ),
     "a target twice": (both(edit("plan", "targets", to=lambda t: [*t, t[0]]), reseal_plan), "plan"),
     "a target dropped with its counts": (

@@ -48,6 +48,15 @@ def expected_answers() -> list[tuple[str, str, int]]:
     return [(p.name, hashlib.sha256(p.read_bytes()).hexdigest(), len(conform.load(p))) for p in paths]
 
 
+def check_answers(conform: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """Name, SHA-256 and cases of each file that was held. VerificationError unless those installed here, or none."""
+    answers = [(row["file"], row["sha256"], row["total"]) for row in conform]
+    known = expected_answers()
+    if answers and known and answers != known:
+        raise VerificationError(f"kernels: known answers of {[row[0] for row in answers]}, not those installed here")
+    return answers
+
+
 def check(campaign: Campaign, predicate: dict[str, Any]) -> None:
     """VerificationError unless the kernels' part is whole; absent as a whole it is allowed, and the verdict says so."""
     kernels, backend = predicate["kernels"], predicate["sampler"]["backend"]
@@ -58,10 +67,7 @@ def check(campaign: Campaign, predicate: dict[str, Any]) -> None:
     odd = [row["id"] for row in kernels["bits"] if row["failedRows"] > row["rows"]]
     if odd:
         raise VerificationError(f"kernels: {odd[0]} has more failed rows than rows")
-    answers = [(row["file"], row["sha256"], row["total"]) for row in kernels["conform"]]
-    known = expected_answers()
-    if answers and known and answers != known:
-        raise VerificationError(f"kernels: known answers of {[row[0] for row in answers]}, not those installed here")
+    answers = check_answers(kernels["conform"])
     identity = kernels["identity"]
     wanted = "cuda" if gpu else "interpreter"
     if (groups or answers) and identity.get("backend") != wanted:

@@ -46,9 +46,10 @@ def verify(path: Path, content: bytes, source: Path | None = None, review: Revie
     elsewhere, by = False, ""
     statement: dict[str, Any] = {}
     try:
-        for step in _authentic(path, content, digest):
+        statement = _at("bytes", canonical.decode, content)
+        steps.append(ok("bytes", f"canonical, {len(content):,} bytes"))
+        for step in _authentic(path, statement, digest):
             steps.append(step)
-        statement = canonical.decode(content)
         standing = _at("ledger", ledger_standing, path, digest, statement["predicate"]["verdict"], review.ledger)
         by = standing.by
         try:
@@ -91,10 +92,8 @@ def _made_elsewhere(path: Path, statement: dict[str, Any]) -> str:
     return f" (made by other sources: {len(stale)} of {len(subject)} differ here; the pp3 that made it verifies it)"
 
 
-def _authentic(path: Path, content: bytes, digest: str) -> Iterator[Step]:
-    """The steps that need nothing but the bytes and the name."""
-    statement = _at("bytes", canonical.decode, content)
-    yield ok("bytes", f"canonical, {len(content):,} bytes")
+def _authentic(path: Path, statement: Any, digest: str) -> Iterator[Step]:
+    """The steps that need nothing but the digest, the name and the shape."""
     check_name(path, digest)
     yield ok("name", f"sha256 {digest}")
     _at("shape", check_shape, statement)
@@ -147,6 +146,8 @@ def _exact_shape(predicate: dict[str, Any]) -> None:
 def _exact(predicate: dict[str, Any]) -> Iterator[Step]:
     """The steps of exact results: every stored integer against the one it must be."""
     who = (predicate["sampler"], predicate["kernels"])
+    _at("kernels", kernels.check_answers, predicate["kernels"]["conform"])
+    yield ok("kernels", "known answers of the files installed here")
     if predicate["kind"] == "oracle":
         concluded = _at("recompute policies", oracle.conclude, predicate["policies"], *who)
         yield ok("recompute policies", f"{len(predicate['policies'])} bridged again from the stored tickets")

@@ -83,7 +83,8 @@ class Comparison:
             return (
                 f"WEAKER: no regression found, and {len(self.weaker)} checks of NEW see less: {self.weaker[0].sentence}"
             )
-        equal = "; plan and seed are the same, and so is every count" if self.same_seed and not self.not_equal else ""
+        same = self.same_seed and not self.not_equal and self.mismatch is None
+        equal = "; plan and seed are the same, and so is every count" if same else ""
         return f"NO REGRESSION: nothing is worse{equal}"
 
 
@@ -159,7 +160,9 @@ def _regressions(
     verdicts: tuple[str, str], refused: str, mismatch: Mismatch | None, checks: list[CheckRow], cells: list[CellRow]
 ) -> list[str]:
     """Everything that is worse, the gravest first; of the targets that kept their laws, if any did not."""
-    found = [f"plan and seed are the same, the counts are not: {mismatch.sentence}"] if mismatch else []
+    better = worse_verdict(*reversed(verdicts))  # a sampler that was mended gives other counts
+    unequal = "plan and seed are the same, the counts are not"
+    found = [f"{unequal}: {mismatch.sentence}"] if mismatch and not better else []
     found += [f"the verdict was {verdicts[0]} and is {verdicts[1]}"] if worse_verdict(*verdicts) and not refused else []
     found += [row.sentence for row in checks if row.change is Change.WORSE]
     found += [row.sentence for row in checks if row.change is Change.VANISHED]

@@ -22,6 +22,7 @@ from pp3.harness.power import Unit
 from pp3.harness.regression.opened import CAMPAIGN, TRIAL, device, requests_of, who
 
 COLUMNS = ("measured", "kind", "verdict", "sampler", "version", "device", "requests", "resolution", "weakest", "state")
+ALTERED, REPLAY = "altered", ", replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Row:
     requests: int
     resolution: str  # total variation of a first token's law that would have been seen
     weakest: str  # of the checks that decide, the one that sees least in total variation, and how much
-    state: str  # current, stale: N sources differ, superseded, or altered
+    state: str  # current, stale: N sources differ, superseded, or altered; and whether it is a replay, no new evidence
     receipt: str
 
 
@@ -75,7 +76,7 @@ def history(folder: Path) -> tuple[list[Row], dict[str, str]]:
         same = (row.kind, row.sampler, row.version, row.device)
         if row.state.startswith("stale") and same in later:
             found[at] = replace(row, state="superseded")
-        elif row.state != "altered":
+        elif row.state != ALTERED and not row.state.endswith(REPLAY):
             later.add(same)
     return found, left
 
@@ -116,14 +117,15 @@ def _weakest(tests: list[dict[str, Any]]) -> str:
 
 def _state(name: str, content: bytes, statement: dict[str, Any]) -> str:
     if Path(name).stem.rpartition("-")[2] != hashlib.sha256(content).hexdigest():
-        return "altered"
+        return ALTERED
     kind = provenance.kind_of(statement["predicate"])
     if kind not in provenance.ROOTS:
         return ""
     bound = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
     here = _sources(kind)
     stale = sum(bound.get(name) != here.get(name) for name in bound.keys() | here.keys())
-    return f"stale: {stale} sources differ" if stale else "current"
+    replayed = REPLAY if statement["predicate"].get("seed", {}).get("chosen") == "replay" else ""
+    return (f"stale: {stale} sources differ" if stale else "current") + replayed
 
 
 @cache

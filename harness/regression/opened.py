@@ -41,8 +41,8 @@ class Opened:
 
     @property
     def judged(self) -> str:
-        """Who was judged, and where."""
-        return f"{who(self.predicate)} on {device(self.predicate)}"
+        """Who was judged, and where; of a survey, how many."""
+        return who(self.predicate) + ("" if self.kind == SURVEY else f" on {device(self.predicate)}")
 
 
 def open_receipt(path: Path) -> Opened:

@@ -92,7 +92,8 @@ def statistic(check: Check, counts: Counts, test: dict[str, Any], about: list[st
             [[(share_of_other, others), (share, got)]] = groups(check, counts)
             return script.one_outcome(about, level, 1, share, share + share_of_other, got, got + others)
     names = ", ".join(pooled.cell.id for pooled in check.cells[:3]) + (" ..." if len(check.cells) > 3 else "")
-    return script.deviation([*about, f"cells: {names}"], level, groups(check, counts), check.method is Method.FIT)
+    write = script.fit if check.method is Method.FIT else script.deviation
+    return write([*about, f"cells: {names}"], level, groups(check, counts))
 
 
 def groups(check: Check, counts: Counts) -> script.Table:

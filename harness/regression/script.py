@@ -136,9 +136,14 @@ raise SystemExit(1 if drafted != PROPOSED or emitted() != GOT else 0)
 '''
 
 
-def deviation(about: Sequence[str], level: str, cells: Table, two_sided: bool) -> str:
-    """G over the groups of some cells, and its chi-square tail; of a fit that is too good or too bad, both tails."""
-    p = "2 * min(tail(g, df), 1 - tail(g, df))" if two_sided else "tail(g, df)"
+def deviation(about: Sequence[str], level: str, cells: Table) -> str:
+    """G over the groups of some cells, and its chi-square tail."""
+    return _script(about, DEVIATION, level=level, cells=_shown(cells), p="tail(g, df)", tail=TAIL.strip())
+
+
+def fit(about: Sequence[str], level: str, cells: Table) -> str:
+    """The same of a fit that is too good or too bad: twice the smaller tail."""
+    p = "2 * min(tail(g, df), 1 - tail(g, df))"
     return _script(about, DEVIATION, level=level, cells=_shown(cells), p=p, tail=TAIL.strip())
 
 
