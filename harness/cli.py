@@ -85,6 +85,7 @@ def qualify(
 @click.option("--detect", type=float, help="Total variation that must be seen. Default: 0.005 on a GPU.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes at once, several of a slow sampler.")
+@click.option("--within", type=float, help="Seconds after which no sampler is begun; the page names those left out.")
 @click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -9,7 +9,6 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import tiling
 from pp3.harness.run import halves
 from pp3.harness.tally import BREACHES
-from pp3.harness.verdict import all_cells
 
 COUNTS = "recompute counts"
 
@@ -22,13 +21,15 @@ def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> tuple[Counted, C
     found = {(cell["id"], cell["batch"]): cell["counts"] for cell in predicate["cells"]}
     if len(found) != len(predicate["cells"]):
         raise VerificationError(f"{COUNTS}: a cell is there twice")
-    cells = all_cells(campaign)
+    groups = {
+        (target.name, depth): cells_of(target, depth) for target in campaign.targets for depth in campaign.spec.depths
+    }
+    cells = [cell for group in groups.values() for cell in group]
     expected = {
         (cell.id, batch): len(cell.atoms) + 1
-        for target in campaign.targets
-        for depth in campaign.spec.depths
+        for group in groups.values()
         for batch in campaign.spec.batch_sizes
-        for cell in cells_of(target, depth)
+        for cell in group
     }
     for key in expected.keys() ^ found.keys():
         raise VerificationError(
@@ -62,8 +63,8 @@ def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> tuple[Counted, C
     for batch in campaign.spec.batch_sizes:
         tiling.check_halves(_at_batch(found, batch), _at_batch(first, batch), COUNTS)
     if not any(predicate["breaches"].values()):
-        _tile(campaign, found, 2)
-        _tile(campaign, first, 1)
+        _tile(campaign, groups, found, 2)
+        _tile(campaign, groups, first, 1)
     return found, first
 
 
@@ -71,12 +72,9 @@ def _at_batch(found: Counted, batch: int) -> dict[str, list[int]]:
     return {cell: counts for (cell, size), counts in found.items() if size == batch}
 
 
-def _tile(campaign: Campaign, found: Counted, parts: int) -> None:
+def _tile(campaign: Campaign, groups: dict[tuple[str, int], list[Cell]], found: Counted, parts: int) -> None:
     """Each request of so many halves proposes at every position, emits at all that it reaches, and has one length."""
-    by_group: dict[tuple[str, int], list[Cell]] = {}
-    for cell in all_cells(campaign):
-        by_group.setdefault((cell.target, cell.depth), []).append(cell)
-    for (target, depth), cells in by_group.items():
+    for (target, depth), cells in groups.items():
         for batch in campaign.spec.batch_sizes:
             requests = campaign.requests_of(depth, batch)
             sizes = [high - low for low, high in halves(0, requests)][:parts]

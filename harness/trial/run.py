@@ -13,8 +13,8 @@ from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plan import Progress, Trial
 from pp3.harness.trial.problems import Problem
 
-ROWS = {"cuda": 1 << 17, "cpu": 1 << 13}
-ENTRIES = 1 << 24  # of one tensor: a sort holds some, and samplers share a GPU
+ROWS = {"cuda": 1 << 19, "cpu": 1 << 13}
+ENTRIES = 1 << 26  # of one tensor: a sort holds some, and samplers share a GPU
 EPOCHS = 2  # that a problem is cut into, so that slots change hands
 LEAST_ROWS = 64  # unless the sampler declares its own
 

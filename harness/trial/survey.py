@@ -1,6 +1,8 @@
 """`pp3 survey`: every sampler that can run here, one receipt each, and one page that says what became of them all."""
 
+import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -30,12 +32,16 @@ def run_command(
     detect: float | None,
     device: str,
     jobs: int,
+    within: float | None,
     image: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> int:
     """Everything the command does; 0 when everything that can run here ran, whatever its verdict."""
     check_jobs(jobs)
+    if within is not None and not within > 0:
+        raise CampaignError(f"--within {within:g}; it must be more than 0 seconds")
+    last = math.inf if within is None else time.monotonic() + within
     started = datetime.now(UTC)
     where = choose(device)
     chosen, left = select(names, where == "cuda")
@@ -54,7 +60,8 @@ def run_command(
             spec = TrialSpec(sampler=entry.name, requests=min(count, most or count), detect=promised)
             spread = jobs if entry.requests else 1
             one = pool.submit(
-                run_one,
+                _in_time,
+                last,
                 *(spec, given, own, where, counter, how, folders, bar.update, False, stop),
                 jobs=spread,
                 slots=slots,
@@ -89,6 +96,13 @@ def run_command(
     click.echo(f"receipt  {shown(written)}")
     click.echo(f"page     {shown(page) if page else 'not written: pip install pp3[report]'}")
     return Exit.OK
+
+
+def _in_time(last: float, *what: Any, **how: Any) -> Ran:
+    """Try one sampler, unless it is too late to begin. PP3Error (69) if it is."""
+    if time.monotonic() > last:
+        raise PP3Error("the time given by --within was over before it could begin", Exit.UNAVAILABLE)
+    return run_one(*what, **how)
 
 
 @contextmanager
