@@ -4,6 +4,7 @@ PP3_SCRATCH ?= $(shell mktemp -d -t pp3-XXXXXX)
 SCRATCH := $(PP3_SCRATCH)
 RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/matplotlib TRITON_CACHE_DIR=$(SCRATCH)/triton \
        HYPOTHESIS_STORAGE_DIRECTORY=$(SCRATCH)/hypothesis TRITON_DEFAULT_FP_FUSION=1
+JOBS ?= 2
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
 .PHONY: qualify test test-gpu soak lint format evidence faults image sglang vllm-check release-check clean
@@ -18,8 +19,8 @@ PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetem
 qualify: .venv/ready  ## run the default campaign (ARGS="--requests 100000" passes options)
 	.venv/bin/pp3 qualify $(ARGS)
 
-test: .venv/ready  ## the suite a CPU can run; T=pattern picks
-	$(RUN) CUDA_VISIBLE_DEVICES= $(PYTEST) -m 'not gpu and not soak' $(if $(T),-k '$(T)')
+test: .venv/ready  ## the suite a CPU can run, in JOBS processes; T=pattern picks
+	$(RUN) CUDA_VISIBLE_DEVICES= $(PYTEST) -m 'not gpu and not soak' -n $(JOBS) --dist loadfile $(if $(T),-k '$(T)')
 
 test-gpu: .venv/ready  ## on a GPU, where a skip is a failure
 	$(RUN) PP3_TEST_GPU=1 $(PYTEST) -m gpu

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -111,9 +111,16 @@ class SkipPolicy:
             self.refused.append(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A refused skip is a failure."""
+        """A refused skip is a failure; one of several processes says what it left out."""
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["deselected"] = self.deselected
         if self.refused and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take over what a process left out: each collects all tests."""
+        self.deselected |= getattr(node, "workeroutput", {}).get("deselected", {})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The closing counts."""
