@@ -21,7 +21,7 @@ from pp3.harness.evidence.verify import verify
 from pp3.harness.samplers.contract import Description
 from pp3.harness.trial import parent
 from pp3.harness.trial.plan import TrialSpec, make
-from pp3.harness.trial.spread import dealt, slot, summed
+from pp3.harness.trial.spread import dealt, slot, slots_for, summed
 
 WHO = Description(name="mine", kind="plain", filters=("temperature",))
 PLAN = make(TrialSpec(requests=500), WHO, "test")
@@ -267,13 +267,39 @@ def test_progress_of_parts_is_that_of_the_whole() -> None:
 
 def test_no_process_starts_without_a_slot() -> None:
     stop = threading.Event()
-    slots = threading.Semaphore(1)
+    slots = slots_for(1)
     with slot(slots, stop):
         stop.set()
         with pytest.raises(KeyboardInterrupt), slot(slots, stop):
             pytest.fail("two in one slot")
     with slot(slots, stop):
         pass
+
+
+def test_slots_are_dealt_to_the_gpus_in_turn() -> None:
+    slots = slots_for(5, ["2", "7"])
+    assert [slots.get() for _ in range(5)] == ["2", "7", "2", "7", "2"]
+    assert [slots_for(1).get()] == [""]
+
+
+def test_a_process_sees_the_gpu_of_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with none named, what its parent sees."""
+    seen: list[str | None] = []
+
+    class StartedError(Exception):
+        """Far enough."""
+
+    def popen(*what: Any, env: dict[str, str], **how: Any) -> None:
+        seen.append(env.get("CUDA_VISIBLE_DEVICES"))
+        raise StartedError
+
+    monkeypatch.setattr("subprocess.Popen", popen)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    order: Any = None
+    for gpu in ("", "1"):
+        with pytest.raises(StartedError):
+            parent._process(order, lambda *said: None, threading.Event(), gpu)
+    assert seen == ["0,1", "1"]
 
 
 def test_progress_is_handed_on() -> None:

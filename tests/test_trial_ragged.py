@@ -121,7 +121,7 @@ def test_a_batch_of_one_depth_is_not_ragged() -> None:
     ("who", "reason"),
     [
         pytest.param(replace(WHO, ragged=False), "the sampler does not declare ragged", id="undeclared"),
-        pytest.param(replace(WHO, kind=Kind.PROPOSAL), "which a proposal never meets", id="proposal"),
+        pytest.param(replace(WHO, kind=Kind.PROPOSAL), "which this kind (proposal) never meets", id="proposal"),
         pytest.param(replace(WHO, rule="block"), "whole rounds only", id="block"),
     ],
 )
@@ -264,7 +264,7 @@ IGNORANT: dict[str, Ignores] = {
 def test_a_sampler_that_ignores_it_is_found(planted: Ignores) -> None:
     report = qualify(planted, targets=["ragged"], requests=REQUESTS, device="cpu")
     assert report.verdict in (Verdict.FAIL, Verdict.INVALID), str(report)
-    assert all(reason.startswith("ragged") for reason in report.reasons)
+    assert all("ragged" in reason or "the fit of all laws" in reason for reason in report.reasons)
 
 
 @pytest.mark.parametrize("sampler", [StandardRejection(), Stateful()], ids=lambda sampler: type(sampler).__name__)

@@ -19,6 +19,7 @@ from pp3.harness.samplers import registry
 from pp3.harness.trial import findings, parent
 from pp3.harness.trial.judge import TrialJudgement
 from pp3.harness.trial.plan import Progress, TrialSpec
+from pp3.harness.trial.spread import Slots
 
 MOST_JOBS = 64
 
@@ -97,7 +98,7 @@ def run_one(
     paged: bool = True,
     stop: threading.Event | None = None,
     jobs: int = 1,
-    slots: threading.Semaphore | None = None,
+    slots: Slots | None = None,
     most: int = 0,
 ) -> Ran:
     """Run, judge and write one trial; with its page, unless a survey has one for all. The last four as parent.run."""

@@ -1,6 +1,7 @@
 """Where a trial runs: the device, and what it is in plain strings."""
 
 import importlib.metadata
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,18 @@ def choose(device: str) -> str:
     if device == "cuda":
         raise PP3Error("no CUDA GPU is visible: use --device cpu", Exit.UNAVAILABLE)
     return "cpu"
+
+
+def gpus(device: str) -> list[str]:
+    """Every GPU that processes can be dealt to, as CUDA_VISIBLE_DEVICES names it; none where one is all there is."""
+    if not device.startswith("cuda"):
+        return []
+    import torch
+
+    named = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    count = torch.cuda.device_count()
+    found = named[:count] if named else [str(number) for number in range(count)]
+    return found if len(found) > 1 else []
 
 
 def survives(device: str) -> bool:

@@ -26,7 +26,7 @@ from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.order import Begun, Done, Ended, Message, Order, Progressed, Refused, Sources, Who
 from pp3.harness.trial.plan import Progress, Trial, TrialSpec, make
 from pp3.harness.trial.sources import INSTALLED
-from pp3.harness.trial.spread import beside, dealt, slot, summed
+from pp3.harness.trial.spread import Slots, beside, dealt, slot, slots_for, summed
 
 CHILD = [sys.executable, "-P", "-m", "pp3.harness.trial.child"]
 NOBODY = "/"  # no target is called so: a process that is only asked who it is
@@ -77,7 +77,7 @@ def run(
     progress: Progress,
     stop: threading.Event | None = None,
     jobs: int = 1,
-    slots: threading.Semaphore | None = None,
+    slots: Slots | None = None,
     most: int = 0,
     only: Sequence[str] | None = None,
 ) -> Found:
@@ -87,7 +87,7 @@ def run(
     is set: an interrupt reaches the main thread alone. `most` as trial/api.plan; `only` is a part of its targets, each
     request under its number in the whole; without any, the sampler is only asked who it is.
     """
-    stop, slots = stop or threading.Event(), slots or threading.Semaphore(jobs)
+    stop, slots = stop or threading.Event(), slots or slots_for(jobs)
     order = Order(
         sampler=spec.sampler,
         image=str(image) if image else None,
@@ -102,8 +102,8 @@ def run(
     )
 
     def start(only: list[str], progress: Progress) -> _Heard:
-        with slot(slots, stop):
-            return _process(msgspec.structs.replace(order, only=only), progress, stop)
+        with slot(slots, stop) as gpu:
+            return _process(msgspec.structs.replace(order, only=only), progress, stop, gpu)
 
     heard = _asked(start(order.only, progress), spec)
     assert heard.who is not None
@@ -176,8 +176,8 @@ def _take(heard: _Heard, found: Found, wanted: list[str]) -> list[str]:
     return [] if why else left
 
 
-def _process(order: Order, progress: Progress, stop: threading.Event) -> _Heard:
-    """One process from start to end, and the end of all that it started."""
+def _process(order: Order, progress: Progress, stop: threading.Event, gpu: str = "") -> _Heard:
+    """One process from start to end, on this GPU if one is named, and the end of all that it started."""
     read, write = os.pipe()
     process = subprocess.Popen(
         CHILD,
@@ -185,7 +185,8 @@ def _process(order: Order, progress: Progress, stop: threading.Event) -> _Heard:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=(write,),
-        env={"OMP_WAIT_POLICY": "PASSIVE"} | os.environ,  # threads that spin between small operations starve each other
+        # Threads that spin between small operations starve each other.
+        env={"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
         start_new_session=True,
     )
     os.close(write)

@@ -1,9 +1,10 @@
 """Spread the targets of one trial over several processes, each heard by a thread of its own."""
 
 import contextlib
+import queue
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
@@ -46,13 +47,28 @@ def summed(progress: Progress, total: int) -> Callable[[int], Progress]:
     return of_part
 
 
+Slots = queue.SimpleQueue[str]  # of processes at once: what each may see of the GPUs, "" for all that there are
+
+
+def slots_for(jobs: int, gpus: Sequence[str] = ()) -> Slots:
+    """So many slots, dealt to the GPUs in turn."""
+    found: Slots = queue.SimpleQueue()
+    for number in range(jobs):
+        found.put(gpus[number % len(gpus)] if gpus else "")
+    return found
+
+
 @contextlib.contextmanager
-def slot(slots: threading.Semaphore, stop: threading.Event) -> Iterator[None]:
-    """Wait for a slot that several trials share. KeyboardInterrupt if `stop` is set before one is free."""
-    while not slots.acquire(timeout=WAIT):
-        if stop.is_set():
-            raise KeyboardInterrupt
+def slot(slots: Slots, stop: threading.Event) -> Iterator[str]:
+    """Wait for a slot that several trials share; its GPU. KeyboardInterrupt if `stop` is set before one is free."""
+    while True:
+        try:
+            free = slots.get(timeout=WAIT)
+            break
+        except queue.Empty:
+            if stop.is_set():
+                raise KeyboardInterrupt from None
     try:
-        yield
+        yield free
     finally:
-        slots.release()
+        slots.put(free)

@@ -20,8 +20,9 @@ from pp3.harness.progress import Bar
 from pp3.harness.qualify import page_of, shown
 from pp3.harness.samplers import registry
 from pp3.harness.trial.command import Ran, check_jobs, run_one
-from pp3.harness.trial.device import choose
+from pp3.harness.trial.device import choose, gpus
 from pp3.harness.trial.plan import FULL, QUICK, TrialSpec, check
+from pp3.harness.trial.spread import slots_for
 
 DETECT = 0.005  # what a survey promises on a GPU
 
@@ -50,7 +51,7 @@ def run_command(
     check(TrialSpec(requests=count, detect=promised), "pp3 survey")
     folders = store.open_store(out)
     ran: dict[str, Ran] = {}
-    slots = threading.Semaphore(jobs)  # processes at once, those of a slow sampler that is spread over several too
+    slots = slots_for(jobs, gpus(where))  # processes at once, those of a slow sampler that is spread over several too
     with Bar() as bar, _stoppable(jobs) as (pool, stop):
         running = {}
         for entry in chosen:
