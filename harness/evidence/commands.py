@@ -17,6 +17,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--ledger", type=PATH, help="Ledger that says what is superseded. Default: above the receipt, or ours.")
 @click.option("--key", type=PATH, help="Allowed signers (man ssh-keygen): RECEIPT.sig must be by one of them.")
 @click.option("--signer", help="Of the allowed signers, only this one.")
+@click.option("--replay", type=PATH, help="Receipt that pp3 replay made of this one: its integers must be equal.")
 @click.option("--expect-sampler", default="", metavar="NAME[==VERSION]", help="Fail unless it is of this sampler.")
 @click.option(
     "--expect-source",
@@ -32,6 +33,7 @@ def verify(
     ledger: Path | None,
     key: Path | None,
     signer: str | None,
+    replay: Path | None,
     expect_sampler: str,
     expect_source: tuple[str, ...],
     require_verdict: str | None,
@@ -42,7 +44,13 @@ def verify(
     from pp3.harness.evidence.review import Review
 
     review = Review(
-        source=source, ledger=ledger, key=key, signer=signer, sampler=expect_sampler, sources=expect_source
+        source=source,
+        ledger=ledger,
+        key=key,
+        signer=signer,
+        replay=replay,
+        sampler=expect_sampler,
+        sources=expect_source,
     ).checked()
     found = verification.verify(receipt, _content(receipt), review=review)
     if as_json:

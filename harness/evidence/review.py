@@ -3,6 +3,7 @@
 Expectations come from the reviewer, never from the receipt. What is not asked for is skipped, which is not ok.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness.errors import CampaignError, VerificationError
-from pp3.harness.evidence import ledger, provenance, signature
+from pp3.harness.evidence import ledger, provenance, receipt, signature
+from pp3.harness.regression.integers import first_mismatch, of_predicate
 
+REPLAYED = ("qualify", "trial")  # kinds whose seed fixes integers
 DIGEST = re.compile(r"[0-9a-f]{64}")
 Step = tuple[str, str, str]  # outcome, name, detail
 
@@ -24,6 +27,7 @@ class Review:
     ledger: Path | None = None  # in place of the one that lies above the receipt, or the checkout's
     key: Path | None = None  # allowed signers
     signer: str | None = None
+    replay: Path | None = None  # a receipt of the same plan and seed, run again by somebody
     sampler: str = ""  # NAME or NAME==VERSION
     sources: tuple[str, ...] = ()  # SHA256, or NAME=SHA256
 
@@ -77,11 +81,36 @@ def steps(path: Path, content: bytes, statement: dict[str, Any], review: Review)
     else:
         lies = f", {signature.beside(path).name} was not looked at" if signature.beside(path).is_file() else ""
         yield "skip", "signature", f"no --key given{lies}"
+    if review.replay is not None:
+        yield "ok", "replay", _replay(predicate, review.replay)
     yield _sources(predicate, subject, review.source)
     if review.sampler:
         yield "ok", "expected sampler", _sampler(predicate, review.sampler)
     for expected in review.sources:
         yield "ok", "expected source", _source(statement, expected)
+
+
+def _replay(predicate: dict[str, Any], path: Path) -> str:
+    """Another receipt of the same plan and seed, marked as a replay, whose integers are these."""
+    content, statement = receipt.read(path)
+    digest, other = hashlib.sha256(content).hexdigest(), statement["predicate"]
+    if path.stem.rpartition("-")[2] != digest:
+        raise VerificationError(f"replay: {path}: its bytes hash to {digest}, not to its name")
+    if predicate["kind"] not in REPLAYED or other["kind"] != predicate["kind"]:
+        raise VerificationError(f"replay: {path} is of kind {other['kind']!r}, this receipt of {predicate['kind']!r}")
+    if other["seed"]["chosen"] != "replay":
+        raise VerificationError(
+            f"replay: {path} is a run of its own ({other['seed']['chosen']!r}); pp3 replay makes one"
+        )
+    for key in ("planSha256", "seed"):
+        mine, its = (one[key] if key != "seed" else one[key]["sha256"] for one in (predicate, other))
+        if mine != its:
+            raise VerificationError(f"replay: {path} has another {key}: {its}, not {mine}")
+    found = of_predicate(predicate)
+    differs = first_mismatch(found, of_predicate(other), {})
+    if differs is not None:
+        raise VerificationError(f"replay: {differs.sentence}")
+    return f"{found.size:,} integers are those of {digest[:16]}, run again; whoever made that vouches for it"
 
 
 def _sources(predicate: dict[str, Any], subject: list[dict[str, Any]], tree: Path | None) -> Step:
