@@ -184,9 +184,10 @@ def tabled(target: Any) -> bool:
 
 
 OTHERS = ("far", "equal", "context", "mixed", "peaked")
+ROWS = tuple(f"rows-of-{vocab}" for vocab in (12, 6, 8, 10, 16, 24, 63, 1000))
 LAUNCHES: dict[str, Any] = {"kind": Kind.PIPELINE, "shows": Shows.STREAM, "requests": 40_000, "sole": True}
 FAULTS = (
-    plant("sole-token", AliasedPlain, "token", MADE, (), kind=Kind.PLAIN, requests=8_000, sole=True),
+    plant("sole-token", AliasedPlain, "token", MADE, ROWS, kind=Kind.PLAIN, requests=10_000, sole=True),
     plant(
         "sole-proposal",
         AliasedDraft,
@@ -194,10 +195,11 @@ FAULTS = (
         MADE,
         ("near", *OTHERS, "mixed-greedy"),
         kind=Kind.PROPOSAL,
+        requests=25_000,
         sole=True,
     ),
-    plant("sole-bonus", AliasedBonus, "bonus", MADE, ("near", *OTHERS), sole=True),
-    plant("sole-full-target", AliasedVoid, "full-target", MADE, ("void", "near", *OTHERS), sole=True),
+    plant("sole-bonus", AliasedBonus, "bonus", MADE, ("near", *OTHERS), requests=23_000, sole=True),
+    plant("sole-full-target", AliasedVoid, "full-target", MADE, ("void", "near", *OTHERS), requests=22_000, sole=True),
     plant("sole-residual", AliasedResidual, "residual", MADE, ("near",), requests=80_000, sole=True),
     plant("sole-length", SomePointMasses, "length", MADE, ("far",), kind=ENGINE, sole=True),
     plant("sole-joint", BonusOfFirstDraft, "joint", MADE, ("whole",), shows=Shows.ROUND, sole=True),
