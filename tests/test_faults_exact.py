@@ -13,7 +13,13 @@ from pp3.harness.samplers.contract import Kind
 
 BY_ID = {fault.id: fault for fault in FAULTS}
 EXACT = [fault for fault in FAULTS if fault.witness.startswith(PREFIX)]
-KINDS = {Kind.PLAIN: "rows-of-12", Kind.PROPOSAL: "near", Kind.VERIFIER: "void", Kind.PIPELINE: "context", ENGINE: "far"}
+KINDS = {
+    Kind.PLAIN: "rows-of-12",
+    Kind.PROPOSAL: "near",
+    Kind.VERIFIER: "void",
+    Kind.PIPELINE: "context",
+    ENGINE: "far",
+}
 ALONE = {"counters": "K11-053/positions"}  # a check whose fault statistics see as well
 
 

@@ -142,7 +142,8 @@ def frequencies(fault: Fault) -> list[tuple[laws.Difference, list[int]]]:
         batch = batch_of(problem, sampler.describe(), seed, low, min(low + 8_192, end), "cpu")
         count(tally, batch, guarded(sampler, batch, Kind(sampler.kind)))
     by_cell = {one.cell.id: one for one in laws.differences(sampler, problem) if one.event not in ("accept", "kept")}
-    return [(by_cell[cell.id], counts) for cell, counts in zip(tally.cells, tally.histograms(), strict=True)]
+    counted = zip(tally.cells, tally.histograms(), strict=True)
+    return [(by_cell[cell.id], counts) for cell, counts in counted if cell.event in laws.KNOWN]
 
 
 @pytest.mark.parametrize("fault", OF_LAW, ids=lambda fault: fault.id)
@@ -197,7 +198,7 @@ def test_a_fault_made_for_one_check_is_seen_by_it_at_the_level_of_its_trial(faul
             df, size = laws.strength(found, fault.requests, problem.share)
             powers.append(float(stats.ncx2.sf(stats.chi2.isf(check.alpha, df), df, size)) if size > 1e-6 else 0.0)
     assert max(powers) >= (0.93 if fault.witness == "length" else 0.999)
-    assert sorted(powers)[-2] < 0.001  # one check of one target sees it
+    assert sum(power > 0.001 for power in powers) == 1  # one check of one target sees it
 
 
 @pytest.mark.parametrize("fault", acceptance.ENGINE_FAULTS, ids=lambda fault: fault.id)

@@ -80,9 +80,9 @@ class AliasedResidual(Correct):
 
 
 class BonusOfFirstDraft(Correct):
-    """The bonus is looked up at the place of the first draft among all that is kept there, in 7 requests of 100."""
+    """The bonus is looked up at the place of the first draft among all that is kept there, in 65 requests of 1,000."""
 
-    share = 0.07
+    share = 0.065
 
     def bonus(self, this: Round, which: Integers) -> Integers:
         """Uniform over the bonus row, independent of the draft before it, and a function of the first."""
