@@ -29,7 +29,7 @@ LONG = {  # not run here, and why
     "pp3 qualify --sampler vllm-v2-0.33.0 --device cuda --detect 0.005": "needs a GPU and the image",
     "pp3 survey --device cuda --jobs 4": "needs a GPU",
     "pp3 exhaustive --device cpu": "two minutes; test_exact_suite.py runs the command on given integers",
-    "pp3 faults --jobs 2": "a minute and a half of two cores; test_faults_matrix.py runs a part, and all of it under soak",
+    "pp3 faults --jobs 2": "minutes; test_faults_matrix.py runs a part, and all of it under soak",
     "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
 }
 ON_A_CPU = {"--backend cuda": "--backend reference"}  # what takes the place of a GPU here

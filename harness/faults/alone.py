@@ -2,11 +2,12 @@
 
 Most shift a law within ranges of ids that the checks of dependence cannot tell apart, and so evenly over many tokens
 that no single count stands out (reshape.aliased). A sum over all statistics holds what each of them holds, so that such
-a fault touches one target of several. Two checks are never alone:
+a fault touches one target of several. One check is never alone, and one not always:
 
     kept    what is kept of a token is what is drafted of it where P is at least Q, which proposal counts too, and what
             is emitted of it where Q is larger, which token counts too (acceptance.SwappedIds)
-    length  its five outcomes are counted one by one as well (acceptance.PointMass of an engine)
+    length  its five outcomes are counted one by one as well: a shift that it sees with power 0.93 was seen by it alone
+            with 83 of 100 seeds, one that it sees with 0.999 is often a rare cell too (SomePointMasses)
 """
 
 from typing import Any
