@@ -186,7 +186,7 @@ def test_a_sole_witness_is_far_ahead_of_every_other(fault: Fault) -> None:
 
 @pytest.mark.parametrize("fault", [fault for fault in alone.FAULTS if fault in OF_LAW], ids=lambda fault: fault.id)
 def test_a_fault_made_for_one_check_is_seen_by_it_at_the_level_of_its_trial(fault: Fault) -> None:
-    """With power 0.999; lengths with 0.93, since the dose that leaves each of five outcomes unseen is small."""
+    """With power 0.999; lengths with 0.93 and a token of few outcomes with 0.98, whose single outcomes are seen with more."""
     sampler = fault.sampler()
     assert isinstance(sampler, Correct)
     spec = TrialSpec(targets=list(fault.targets), requests=fault.requests)
@@ -197,7 +197,7 @@ def test_a_fault_made_for_one_check_is_seen_by_it_at_the_level_of_its_trial(faul
             found = [one for one in laws.differences(sampler, problem) if one.cell.id in cells]
             df, size = laws.strength(found, fault.requests, problem.share)
             powers.append(float(stats.ncx2.sf(stats.chi2.isf(check.alpha, df), df, size)) if size > 1e-6 else 0.0)
-    assert max(powers) >= (0.93 if fault.witness == "length" else 0.999)
+    assert max(powers) >= {"length": 0.93, "token": 0.98}.get(fault.witness, 0.999)
     assert sum(power > 0.001 for power in powers) == 1  # one check of one target sees it
 
 

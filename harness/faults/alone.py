@@ -188,7 +188,7 @@ OTHERS = ("far", "equal", "context", "mixed", "peaked")
 ROWS = tuple(f"rows-of-{vocab}" for vocab in (12, 6, 8, 10, 16, 24, 63, 1000))
 LAUNCHES: dict[str, Any] = {"kind": Kind.PIPELINE, "shows": Shows.STREAM, "requests": 40_000, "sole": True}
 FAULTS = (
-    plant("sole-token", AliasedPlain, "token", MADE, ROWS, kind=Kind.PLAIN, requests=10_000, sole=True),
+    plant("sole-token", AliasedPlain, "token", MADE, ROWS, kind=Kind.PLAIN, requests=8_000, sole=True),
     plant(
         "sole-proposal",
         AliasedDraft,
