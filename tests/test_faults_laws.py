@@ -186,7 +186,7 @@ def test_a_sole_witness_is_far_ahead_of_every_other(fault: Fault) -> None:
 
 @pytest.mark.parametrize("fault", [fault for fault in alone.FAULTS if fault in OF_LAW], ids=lambda fault: fault.id)
 def test_a_fault_made_for_one_check_is_seen_by_it_at_the_level_of_its_trial(fault: Fault) -> None:
-    """With power 0.999; lengths with 0.93 and a token of few outcomes with 0.98, whose single outcomes are seen with more."""
+    """With power 0.999; lengths with 0.93 and a token with 0.98: more of it shows in single outcomes as well."""
     sampler = fault.sampler()
     assert isinstance(sampler, Correct)
     spec = TrialSpec(targets=list(fault.targets), requests=fault.requests)
