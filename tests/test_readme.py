@@ -29,6 +29,7 @@ LONG = {  # not run here, and why
     "pp3 qualify --sampler vllm-v2-0.33.0 --device cuda --detect 0.005": "needs a GPU and the image",
     "pp3 survey --device cuda --jobs 4": "needs a GPU",
     "pp3 exhaustive --device cpu": "two minutes; test_exact_suite.py runs the command on given integers",
+    "pp3 faults --jobs 2": "minutes; test_faults_matrix.py runs a part, and all of it under soak",
     "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
     "pp3 replay RECEIPT": "takes a campaign's receipt, half a minute; test_replay.py runs smaller ones",
     "pp3 compare OLD NEW": "takes two receipts; test_regression_docs.py types the worked example",

@@ -30,6 +30,8 @@ LEAST, MOST = 200, 1 << 40  # requests that are looked at
 TRIED = 4
 SINGLE = 2_000  # outcomes that are looked at alone, each from two sides
 ACCEPT, KEPT, FORBIDDEN, RARE = "accept", "kept", "forbidden", "rare-cell"
+# Events whose law under a fault RoundLaw has; those of kept and accept are made of its places.
+KNOWN = (Event.PROPOSAL, Event.TOKEN, Event.RESIDUAL, Event.FULL_TARGET, Event.BONUS, Event.LENGTH, Event.JOINT)
 WHOLE = (Event.LENGTH.value, Event.JOINT.value, Event.BONUS.value)  # one check a target, whatever the position
 
 
@@ -95,14 +97,15 @@ def problem_of(sampler: Correct, name: str) -> Problem:
 
 
 def differences(sampler: Correct, problem: Problem) -> list[Difference]:
-    """Every cell of the null against the sampler's law."""
+    """Every cell of the null against the sampler's law, of the events that are a matter of one round's places."""
     law = RoundLaw(sampler, problem)
     found = [
         Difference(check=_check(cell.event.value, cell.position), cell=cell, masses=law.of(cell))
         for cell in problem.cells
+        if cell.event in KNOWN
     ]
-    if Event.LENGTH in problem.events and not problem.target.block:
-        found += _kept(law) + (_accepted(law) if sampler.kind in list(Kind) else [])
+    if Event.KEPT in problem.events and not problem.target.block:
+        found += _kept(law) + _accepted(law)
     return found
 
 
