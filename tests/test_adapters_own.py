@@ -225,7 +225,7 @@ def test_who_else_may_draft_tickets() -> None:
     assert not found
     assert left["near"] == "a batch has no tickets of given drafts: they are those that a proposal makes"
     found, left = choose(declared(target_carrier=Carrier.LOGITS), pairs.NAMES)
-    assert set(left) == {"equal"}
+    assert set(left) == {"ragged"}
     assert {problem.target.total for problem in found} == {FINE}
     _, left = choose(declared(max_vocab=39), ["near"])
     assert left == {"near": "vocabulary 40; the sampler declares 32 to 39"}

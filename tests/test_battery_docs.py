@@ -29,6 +29,7 @@ NAMES = [
     "rare-cell",
     "fit",
     "joint",
+    "round-match",
 ]
 
 

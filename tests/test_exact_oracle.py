@@ -263,9 +263,12 @@ def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.Cap
         "bytes",
         "name",
         "shape",
+        "kernels",
         "recompute policies",
         "verdict",
         "non-claims",
+        "ledger",
+        "signature",
         "sources",
     ]
     assert Path(result["report"]).is_file()

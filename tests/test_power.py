@@ -232,7 +232,7 @@ def test_every_check_of_the_default_campaign_states_a_size() -> None:
         assert found.unit is unit_of(check)
         if not check.decides:
             assert found.size == 1.0
-        elif found.unit is Unit.TV:
+        elif found.unit in (Unit.TV, Unit.COPIED):
             assert 0 < found.size <= 1
         elif check.method is not Method.REPEAT:
             assert 1 < found.size < 10

@@ -113,7 +113,8 @@ def test_counts_of_a_trial_add_up(sampler: Any) -> None:
     assert not measured.broken
     for problem in trial.problems:
         n = trial.requests_of(problem)
-        halves = [n // 2, n - n // 2]
+        half = tiling.first_part(problem.cells, measured.first)
+        halves = [half, n - half]
         for counts, parts in ((measured.counts, halves), (measured.first, halves[:1])):
             assert all(got == want for _, got, want in tiling.of(problem.cells, counts, problem.depth, parts))
         free = set()

@@ -441,17 +441,6 @@ def test_a_promise_raises_the_requests_by_itself(here: Path, capsys: pytest.Capt
     refused(["--campaign", "c.toml", "--requests", "20000"], capsys)
 
 
-def test_a_promise_without_a_sampler_says_to_name_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Our own sampler has no such key; with --sampler the file is another's."""
-    (here / "c.toml").write_text("detect = 0.5\ntargets = ['rows-of-12']\n")
-    assert refused(["--campaign", "c.toml"], capsys) == (
-        'c.toml: detect = 0.5 is for another sampler, and none is named; add sampler = "..." to the file, or give '
-        "--sampler (`pp3 samplers` lists them)"
-    )
-    options = ["--campaign", "c.toml", "--sampler", "mine.py:Mine", "--device", "cpu", "--counter", "3"]
-    assert cli.run(["qualify", *options, "--out", "one"]) == Exit.OK
-
-
 def test_a_promise_is_not_raised_beyond_the_most_that_is_run() -> None:
     """What cannot be kept then is said in the verdict; without a limit it is kept."""
     promise = TrialSpec(requests=500, detect=0.01)

@@ -54,12 +54,9 @@ def of(cells: Sequence[Cell], found: Mapping[str, Sequence[int]], depth: int, pa
 
 
 def first_part(cells: Sequence[Cell], first: Mapping[str, Sequence[int]]) -> int:
-    """Requests of the first half: each emits one first token, or drafts one, or is one whole round."""
-    for events in ((Event.TOKEN, Event.FULL_TARGET, Event.BONUS), (Event.PROPOSAL,), (Event.JOINT,)):
-        mine = [cell for cell in cells if cell.event in events and cell.position <= 0]
-        if mine:
-            return sum(sum(first[cell.id]) for cell in mine)
-    return 0
+    """Requests of the first half: each has a first token, a first draft, a length or a whole round, if it counts."""
+    kinds = ((Event.TOKEN, Event.FULL_TARGET, Event.BONUS), (Event.PROPOSAL,), (Event.LENGTH,), (Event.JOINT,))
+    return max(sum(sum(first[c.id]) for c in cells if c.event in events and c.position <= 0) for events in kinds)
 
 
 def _judged(totals: Mapping[tuple[Event, int], int]) -> list[Sum]:
