@@ -24,7 +24,7 @@ class Neighbours:
         self.matches: dict[int, list[int]] = {}
         self.rounds = dict.fromkeys(ROUNDS, -1)
         self.pairs, self.lengths = [-1] * classes, [-1] * classes
-        self.maps: list[tuple[Any, Any]] = [(None, None)] * classes
+        self.maps: list[tuple[Any, Any] | None] = [None] * classes
         self.repeat = self.stretch = -1
         for number, cell in enumerate(cells):
             name, _, place = cell.pattern.partition("/class-")
@@ -43,6 +43,7 @@ class Neighbours:
         self._kept: list[Any] = []
         self._held = self._first = 0
         self._before: dict[str, Any] = {}
+        self._there: dict[Any, Any] = {}
 
     def add(self, xp: Any, first: int, tokens: Any, kept: Any) -> list[tuple[Any, Any, Any]]:
         """Take in requests from `first` on, tokens and lengths [n]; (mask, cell, code) of the windows they fill."""
@@ -61,47 +62,60 @@ class Neighbours:
 
     def _emit(self, xp: Any, last: bool) -> list[tuple[Any, Any, Any]]:
         tokens, kept = xp.concatenate(self._tokens), xp.concatenate(self._kept)
-        found: list[tuple[Any, Any, Any]] = []
-        done = 0
-        while self._held - done >= WINDOW or (last and done < self._held):
-            end = min(done + WINDOW, self._held)
-            found += self._window(xp, self._first + done, tokens[done:end], kept[done:end])
-            done = end
+        windows = self._held // WINDOW
+        done, found = windows * WINDOW, []
+        if windows:
+            shape = (windows, WINDOW)
+            found += self._windows(xp, self._first, tokens[:done].reshape(shape), kept[:done].reshape(shape))
+        if last and done < self._held:
+            found += self._windows(xp, self._first + done, tokens[None, done:], kept[None, done:])
+            done = self._held
         self._tokens, self._kept = [tokens[done:]], [kept[done:]]
         self._held, self._first = self._held - done, self._first + done
         return found
 
-    def _window(self, xp: Any, first: int, tokens: Any, kept: Any) -> list[tuple[Any, Any, Any]]:
-        """Everything of one window whose first request has this number."""
-        place = xp.arange(len(tokens), **_where(tokens))
+    def _windows(self, xp: Any, first: int, tokens: Any, kept: Any) -> list[tuple[Any, Any, Any]]:
+        """Everything of windows side by side [windows, size], whose first request has this number."""
+        there = self._tables(xp, tokens)
+        place = xp.arange(tokens.shape[0] * tokens.shape[1], **_where(tokens)).reshape(tokens.shape)
         kind = (place + first) % self.classes
         found = []
-        for lag, cells in self.matches.items():
+        for lag in self.matches:
             one, other, k = _pairs(xp, tokens, lag), _pairs(xp, tokens, lag, 1), _pairs(xp, kind, lag)
             both = (one >= 0) & (other >= 0)
-            found.append((both, _put(xp, cells, tokens)[k], (one == other) * 1))
+            found.append((both, there[lag][k], (one == other) * 1))
         one, other, k = _pairs(xp, tokens, 1), _pairs(xp, tokens, 1, 1), _pairs(xp, kind, 1)
-        for number, cell in enumerate(self.pairs):
-            if cell >= 0:
-                both = (one >= 0) & (other >= 0) & (k == number)
-                maps = [_put(xp, table, tokens) for table in self.maps[number]]
-                code = maps[0][xp.where(both, one, 0)] * BUCKETS + maps[1][xp.where(both, other, 0)]
-                found.append((both, one * 0 + cell, code))
+        if "maps" in there:
+            both = (one >= 0) & (other >= 0) & (there["pairs"][k] >= 0)
+            maps = there["maps"]
+            code = maps[0][k, xp.where(both, one, 0)] * BUCKETS + maps[1][k, xp.where(both, other, 0)]
+            found.append((both, there["pairs"][k], code))
         if max(self.lengths) >= 0:
             one, other = _pairs(xp, kept, 1), _pairs(xp, kept, 1, 1)
-            found.append(((one >= 0) & (other >= 0), _put(xp, self.lengths, kept)[k], one * (self.depth + 1) + other))
-        if 0 < self.stretch <= len(tokens):
+            found.append(((one >= 0) & (other >= 0), there["lengths"][k], one * (self.depth + 1) + other))
+        if 0 < self.stretch <= tokens.shape[1]:
             found.append(self._repeats(xp, tokens))
         return found
 
+    def _tables(self, xp: Any, like: Any) -> dict[Any, Any]:
+        """What does not change, put where the tokens are once."""
+        if not self._there:
+            held: dict[Any, Any] = {**self.matches, "pairs": self.pairs, "lengths": self.lengths}
+            if any(maps for maps in self.maps):
+                none = (np.zeros_like(next(maps for maps in self.maps if maps)[0]),) * 2
+                held["maps"] = np.stack([np.stack(maps or none) for maps in self.maps], axis=1)
+            self._there = {name: xp.asarray(values, **_where(like)) for name, values in held.items()}
+        return self._there
+
     def _repeats(self, xp: Any, tokens: Any) -> tuple[Any, Any, Any]:
-        """Of stretches side by side, whether each occurs at any other place of the window."""
-        places = len(tokens) - self.stretch + 1
-        code = xp.zeros(places, dtype=xp.int64, **_where(tokens))
+        """Of stretches side by side, whether each occurs at any other place of its window."""
+        windows, places = tokens.shape[0], tokens.shape[1] - self.stretch + 1
+        code = xp.zeros((windows, places), dtype=xp.int64, **_where(tokens))
+        code = code + xp.arange(windows, **_where(tokens))[:, None]
         for ahead in range(self.stretch):
-            code = code * FACTOR + tokens[ahead : ahead + places] + 2  # modulo 2^64
+            code = code * FACTOR + tokens[:, ahead : ahead + places] + 2  # modulo 2^64
         _, which, times = xp.unique(code, return_inverse=True, return_counts=True)
-        again = (times[which.reshape(-1)] > 1)[:: self.stretch] * 1
+        again = (times[which.reshape(windows, places)] > 1)[:, :: self.stretch] * 1
         return again >= 0, again * 0 + self.repeat, again
 
     def rounds_of(self, xp: Any, batch: Any, tokens: Any, second: Any) -> list[tuple[Any, Any, Any]]:
@@ -148,14 +162,16 @@ def _in_window(size: int, lag: int) -> int:
 
 
 def _pairs(xp: Any, values: Any, lag: int, which: int = 0) -> Any:
-    """The first or second of every pair of a window [w]."""
-    whole = len(values) // (2 * lag) * 2 * lag
-    found = values[:whole].reshape(-1, 2, lag)[:, which].reshape(-1)
-    extra = len(values) - whole - lag
+    """The first or second of every pair of windows [..., size]."""
+    size = values.shape[-1]
+    whole = size // (2 * lag) * 2 * lag
+    found = values[..., :whole].reshape(*values.shape[:-1], -1, 2, lag)[..., which, :]
+    found = found.reshape(*values.shape[:-1], whole // 2)
+    extra = size - whole - lag
     if extra <= 0:
         return found
     start = whole + which * lag
-    return xp.concatenate([found, values[start : start + extra]])
+    return xp.concatenate([found, values[..., start : start + extra]], axis=-1)
 
 
 def _where(like: Any) -> dict[str, Any]:

@@ -45,7 +45,16 @@ class Tally:
         self.neighbours = Neighbours(cells, len(target.patterns) * target.starts, depth)
         self._xp: Any = np
         self._pending: list[Any] = []
-        self.breaches = dict.fromkeys(BREACHES, 0)
+        self._held: dict[Any, Any] = {}  # what does not change, where the batches are
+        self._counted: Any = None  # of batches whose counts have not left it
+        self._seen: list[Any] = [0] * (len(BREACHES) - 1)
+        self._breaches = dict.fromkeys(BREACHES, 0)
+
+    @property
+    def breaches(self) -> dict[str, int]:
+        """Events that no law allows, by kind."""
+        self._settle()
+        return self._breaches
 
     def add(self, batch: Batch, emission: Emission) -> None:
         """Count a batch whose requests are all sampled."""
@@ -55,22 +64,22 @@ class Tally:
         import torch
 
         device = emission.tokens.device
-        self._add(torch, batch, emission, lambda array: torch.as_tensor(array).to(device))
+        self._add(torch, batch, emission, lambda array: torch.tensor(array, device=device))
 
     def _add(self, xp: Any, batch: Batch, emission: Emission, put: Any) -> None:
         """The same few operations in NumPy and torch; `xp` is either."""
         self._xp = xp
-        depth, vocab = self.depth, self.vocab
+        depth, vocab, held = self.depth, self.vocab, self._tables(put)
         tokens, proposed, drafts = emission.tokens, emission.proposed, emission.drafts
         good = emission.status == OK
-        num_drafts = put((batch.given != ABSENT).sum(axis=1))
+        given, requests = put(batch.given), put(batch.requests)
+        num_drafts, void = (given != ABSENT).sum(axis=1), given == INVALIDATED
         legal_length = (emission.num_sampled >= 1) & (emission.num_sampled <= num_drafts + 1)
         counted = good & legal_length
         kept = xp.where(counted, emission.num_sampled - 1, -1)
-        index, context_of = put(self.index), put(self.target.context_of)
-        void = put(batch.given == INVALIDATED)
+        index, context_of = held["index"], held["context"]
         kinds = {event: number for number, event in enumerate(Event)}
-        start = put(start_of(self.target, batch.requests))
+        start, pattern = start_of(self.target, requests), pattern_of(self.target, requests)
         whole = counted
         # The first token, or draft, of each request, the second, and the one before this position.
         first = second = before = None
@@ -89,7 +98,7 @@ class Tally:
                 illegal = illegal + (good & (j < num_drafts) & ~judged).sum()
             token = xp.where(inside, token, 0)
             if self.target.lump is not None and j == 0:
-                token = put(self.target.lump)[start, token]
+                token = held["lump"][start, token]
             if Event.TOKEN in self.events:
                 live = ~void[:, j] if j < depth else xp.ones_like(counted)
                 last = (num_drafts == j) & (depth > 0)
@@ -98,7 +107,7 @@ class Tally:
                 self._count(xp, counts & ~live, index[kinds[Event.FULL_TARGET], j][context], token)
                 if j < depth and Event.ACCEPT in self.events:
                     draft = xp.where((drafts[:, j] > 0) & (drafts[:, j] < vocab), drafts[:, j], 0)
-                    self._judged(xp, put, index[:, j], context, counts & live & ~last, kept - j, draft, token, j)
+                    self._judged(xp, index[:, j], context, counts & live & ~last, kept - j, draft, token, j)
             if Event.PROPOSAL in self.events and j < depth:
                 there = self._context(xp, context_of, proposed, j, start)
                 inside = (proposed[:, j] >= 0) & (proposed[:, j] < vocab)
@@ -111,15 +120,14 @@ class Tally:
             if before is None:
                 first = xp.where(counts, token, NONE)
             elif Event.TOKEN in self.events or (Event.PROPOSAL in self.events and j < depth):
-                self._after(xp, put, index[:, j], context, counts & live & (before >= 0), before, token, j)
+                self._after(xp, index[:, j], context, counts & live & (before >= 0), before, token, j)
             before = xp.where(counts, token, NONE)
             second = before if j == 1 else second
-        pattern = put(pattern_of(self.target, batch.requests))
         if Event.LENGTH in self.events:
-            cell = put(self.whole[Event.LENGTH])[pattern]
+            cell = held[Event.LENGTH][pattern]
             self._count(xp, counted, cell, xp.where(counted, kept, 0))
         if Event.JOINT in self.events:
-            cell, code = put(self.whole[Event.JOINT])[pattern], start * 0
+            cell, code = held[Event.JOINT][pattern], start * 0
             for j in range(depth + 1):
                 code = xp.where(whole & (kept >= j), (code * vocab) + tokens[:, j] + 1, code)
             self._count(xp, whole, cell, code - 1)
@@ -128,10 +136,9 @@ class Tally:
                 self._count(xp, which, cell, code)
             for which, cell, code in self.neighbours.rounds_of(xp, batch, first, second):
                 self._count(xp, which, cell, code)
-        unreachable = self._take(xp)
-        found = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo, unreachable)
-        for name, value in zip(BREACHES, found, strict=True):
-            self.breaches[name] += int(value)
+        seen = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo)
+        self._seen = [before + now for before, now in zip(self._seen, seen, strict=True)]
+        self._take(xp)
 
     def flush(self) -> None:
         """Count the pairs of requests that wait for a window to fill: the next request begins a new one."""
@@ -139,36 +146,52 @@ class Tally:
             self._count(self._xp, which, cell, code)
         if self._pending:
             self._take(self._xp)
+        self._settle()
 
-    def _judged(
-        self, xp: Any, put: Any, index: Any, context: Any, live: Any, left: Any, draft: Any, token: Any, j: int
-    ) -> None:
+    def _tables(self, put: Any) -> dict[Any, Any]:
+        """What does not change, put where the batches are once."""
+        if not self._held:
+            given: dict[Any, Any] = {"index": self.index, "context": self.target.context_of, **self.whole, **self.maps}
+            if self.target.lump is not None:
+                given["lump"] = self.target.lump
+            self._held = {name: put(values) for name, values in given.items()}
+        return self._held
+
+    def _judged(self, xp: Any, index: Any, context: Any, live: Any, left: Any, draft: Any, token: Any, j: int) -> None:
         """What became of the drafts at one position: `left` is how many more were kept, 0 where this one was not."""
         kinds = {event: number for number, event in enumerate(Event)}
         kept, replaced = live & (left > 0), live & (left == 0)
-        maps = put(self.maps[Event.RECOVERY][:, j])
+        maps = self._held[Event.RECOVERY][:, j]
         code = maps[0][context, draft] * BUCKETS + maps[1][context, token]
         self._count(xp, kept, index[kinds[Event.KEPT]][context], draft)
         self._count(xp, live, index[kinds[Event.ACCEPT]][context], 2 * draft + (left > 0))
         self._count(xp, replaced, index[kinds[Event.RESIDUAL]][context], token)
         self._count(xp, replaced, index[kinds[Event.RECOVERY]][context], code)
 
-    def _after(self, xp: Any, put: Any, index: Any, context: Any, which: Any, before: Any, token: Any, j: int) -> None:
+    def _after(self, xp: Any, index: Any, context: Any, which: Any, before: Any, token: Any, j: int) -> None:
         """A token and the one before it."""
         kinds = {event: number for number, event in enumerate(Event)}
         if Event.PREFIX in self.events:
-            maps, past = put(self.maps[Event.PREFIX][:, j]), xp.where(which, before, 0)
+            maps, past = self._held[Event.PREFIX][:, j], xp.where(which, before, 0)
             code = maps[0][context, past] * BUCKETS + maps[1][context, token]
             self._count(xp, which, index[kinds[Event.PREFIX]][context], code)
             self._count(xp, which, index[kinds[Event.MATCH]][context], (before == token) * 1)
 
-    def _take(self, xp: Any) -> int:
-        """Add up what is pending; the number of events that have no cell."""
+    def _take(self, xp: Any) -> None:
+        """Add up what is pending, where it is: a look at a number there would wait for it."""
         counts = xp.bincount(xp.concatenate(self._pending), minlength=len(self.counts) + 2)
-        counts = counts if isinstance(counts, np.ndarray) else counts.cpu().numpy()
-        self.counts += counts[:-2]
+        self._counted = counts if self._counted is None else self._counted + counts
         self._pending.clear()
-        return int(counts[-2])
+
+    def _settle(self) -> None:
+        """Fetch what was added up; events that have no cell are unreachable."""
+        if self._counted is None:
+            return
+        counts = self._counted if isinstance(self._counted, np.ndarray) else self._counted.cpu().numpy()
+        self.counts += counts[:-2]
+        for name, seen in zip(BREACHES, [*self._seen, counts[-2]], strict=True):
+            self._breaches[name] += int(seen)
+        self._counted, self._seen = None, [0] * (len(BREACHES) - 1)
 
     def _context(self, xp: Any, context_of: Any, before: Any, j: int, start: Any) -> Any:
         """Context of position j: the class of the token before it."""
@@ -181,7 +204,7 @@ class Tally:
         """Note the chosen requests' outcomes under their cells; one without a cell goes to the last bin but one."""
         nowhere = len(self.counts)
         code = xp.where(cell >= 0, cell * self.width + outcome, nowhere)
-        self._pending.append(xp.where(which, code, nowhere + 1))
+        self._pending.append(xp.where(which, code, nowhere + 1).reshape(-1))
 
     def histograms(self) -> list[list[int]]:
         """Each cell's counts: one an atom, then one for everything its law forbids."""

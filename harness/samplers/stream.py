@@ -7,6 +7,8 @@ epoch's identities are new and take the same slots. A smaller batch begins an ep
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,39 +73,49 @@ class Stream:
         number = (low - self.first) // self.rows
         epoch, last = divmod(number, self.rounds) if n == self.rows else (-(-number // self.rounds), 0)
         beginning = low - last * n
-        who = self._who(beginning, last, n)
-        slots = self._random("slots").permutation(slots_for(self.rows))[: self.pool]
-        slots = slots[self._random(f"slots/{beginning}").permutation(self.pool)]
+        who = _who(self, beginning, last, n)
         return Turn(
             round_number=last,
             identities=beginning + who,
-            slots=slots[who],
+            slots=_slots(self, beginning)[who],
             generation=np.full(n, epoch),
             num_slots=slots_for(self.rows),
         )
 
-    def _who(self, beginning: int, last: int, n: int) -> Integers:
-        """Which of its epoch's identities each row [n] of round `last` is; no row is who it was the round before."""
-        who = np.arange(n)
-        if self.rows % self.period == 0:  # a row's class stays
-            classes = self._classes(beginning, n)
-            for low in range(beginning + n, beginning + last * n + 1, n):
-                who = who[cycle(classes, self._random(f"rows/{low}"))]
-        elif last:
-            low = beginning + last * n
-            pool = self._random(f"rows/{low}").permutation(self.pool)
-            pool = pool[np.argsort(self._classes(beginning, self.pool)[pool], kind="stable")].reshape(self.starts, -1)
-            classes = self._classes(low, n)
-            order = np.argsort(classes, kind="stable")
-            counts = np.bincount(classes, minlength=self.starts)
-            who[order] = pool[classes[order], np.arange(n) - (np.cumsum(counts) - counts)[classes[order]]]
-        return who
+    def classes_of(self, low: int, n: int) -> npt.NDArray[Any]:
+        """Classes of the n requests from number `low` on: small integers are sorted fast."""
+        classes = np.arange(low, low + n) // self.patterns % self.starts
+        return classes.astype(np.int16 if self.starts < 1 << 15 else np.int64)
 
-    def _classes(self, low: int, n: int) -> Integers:
-        return np.arange(low, low + n) // self.patterns % self.starts
+    def random(self, label: str) -> np.random.Generator:
+        """A generator of this problem for choices that are no draws of the sampler."""
+        return generator(self.seed, f"{self.name}/{self.first}/{label}")
 
-    def _random(self, label: str) -> np.random.Generator:
-        return random(self.seed, f"{self.name}/{self.first}/{label}")
+
+@lru_cache(maxsize=2)
+def _slots(stream: Stream, beginning: int) -> Integers:
+    """The slots of the identities of the epoch that begins at this request."""
+    slots = stream.random("slots").permutation(slots_for(stream.rows))[: stream.pool]
+    return slots[stream.random(f"slots/{beginning}").permutation(stream.pool)]
+
+
+@lru_cache(maxsize=2)
+def _who(stream: Stream, beginning: int, last: int, n: int) -> Integers:
+    """Which of its epoch's identities each row [n] of round `last` is; no row is who it was the round before."""
+    who, low = np.arange(n), beginning + last * n
+    if last and stream.rows % stream.period == 0:  # a row's class stays
+        before = _who(stream, beginning, last - 1, n)
+        return before[cycle(stream.classes_of(beginning, n), stream.random(f"rows/{low}"))]
+    if last:
+        pool = stream.random(f"rows/{low}").permutation(stream.pool)
+        pool = pool[np.argsort(stream.classes_of(beginning, stream.pool)[pool], kind="stable")].reshape(
+            stream.starts, -1
+        )
+        classes = stream.classes_of(low, n)
+        order = np.argsort(classes, kind="stable")
+        counts = np.bincount(classes, minlength=stream.starts)
+        who[order] = pool[classes[order], np.arange(n) - (np.cumsum(counts) - counts)[classes[order]]]
+    return who
 
 
 def alone(seed: Seed, name: str, requests: Integers) -> Turn:
@@ -112,7 +124,7 @@ def alone(seed: Seed, name: str, requests: Integers) -> Turn:
     return Turn(
         round_number=0,
         identities=requests.copy(),
-        slots=random(seed, f"{name}/alone/{requests[:1].tolist()}").permutation(count)[: len(requests)],
+        slots=generator(seed, f"{name}/alone/{requests[:1].tolist()}").permutation(count)[: len(requests)],
         generation=np.zeros(len(requests), np.int64),
         num_slots=count,
     )
@@ -123,9 +135,9 @@ def slots_for(rows: int) -> int:
     return max(LEAST_SLOTS, rows + rows // 8)
 
 
-def cycle(classes: Integers, random: np.random.Generator) -> Integers:
+def cycle(classes: npt.NDArray[Any], chance: np.random.Generator) -> Integers:
     """The row that each row [n] takes over: one random cycle through the rows of each class."""
-    order = random.permutation(len(classes))
+    order = chance.permutation(len(classes))
     order = order[np.argsort(classes[order], kind="stable")]
     begins = np.flatnonzero(np.diff(classes[order], prepend=-1))
     following = np.roll(order, -1)
@@ -135,6 +147,6 @@ def cycle(classes: Integers, random: np.random.Generator) -> Integers:
     return source
 
 
-def random(seed: Seed, label: str) -> np.random.Generator:
+def generator(seed: Seed, label: str) -> np.random.Generator:
     """A generator for choices that are no draws of the sampler."""
     return np.random.default_rng(int(integers(seed, f"stream/{label}", 1)[0]))

@@ -18,13 +18,15 @@ def given(
 
     INVALIDATED and ABSENT by the patterns.
     """
-    pattern = pattern_of(target, requests)
-    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])[pattern]
-    void = void.reshape(len(requests), depth)
-    counts = np.array([drafts_of(pattern, depth) for pattern in target.patterns])[pattern]
+    patterns = target.patterns
     drafts = WANTED if wanted or not depth else drawn(target, depth, seed, requests)
-    given = np.where(void, INVALIDATED, drafts)
-    return np.where(np.arange(depth) < counts[:, None], given, ABSENT).astype(np.int32)
+    void = np.array([invalidated(pattern, depth) for pattern in patterns]).reshape(len(patterns), depth)
+    counts = np.array([drafts_of(pattern, depth) for pattern in patterns])
+    fixed = np.where(np.arange(depth) < counts[:, None], np.where(void, INVALIDATED, WANTED), ABSENT).astype(np.int32)
+    found: npt.NDArray[np.int32] = fixed[pattern_of(target, requests)]
+    if drafts is not WANTED:
+        np.copyto(found, drafts, where=found == WANTED, casting="same_kind")
+    return found
 
 
 def drawn(target: Judged, depth: int, seed: Seed, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

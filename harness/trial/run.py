@@ -1,6 +1,8 @@
 """Run a trial: every problem's requests through the sampler, counted on its device. The one place that meets both."""
 
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -37,14 +39,16 @@ def run_problem(
     patterns, starts = len(problem.target.patterns), problem.target.starts
     stream = Stream(seed=seed, name=problem.name, first=first, rows=rows, patterns=patterns, starts=starts)
     tally = Tally(problem.target, problem.depth, problem.cells)
+    batches = (
+        batch_of(problem, trial.who, seed, low, min(low + rows, end), device, stream) for low in range(first, end, rows)
+    )
     try:
         guard.reset(sampler)
-        for low in range(first, end, rows):
-            batch = batch_of(problem, trial.who, seed, low, min(low + rows, end), device, stream)
+        for batch in ahead(batches):
             emission = guard.run(sampler, batch, kind)
             guard.count(tally, batch, emission)
             measured.requests += len(batch)
-            progress(trial.who.name, min(low + rows, end), trial.requests)
+            progress(trial.who.name, first + measured.requests, trial.requests)
             if not measured.first and 2 * measured.requests >= end - first:
                 measured.first = {cell.id: found for cell, found in zip(tally.cells, tally.histograms(), strict=True)}
     except guard.BreachError as breach:
@@ -56,6 +60,15 @@ def run_problem(
     guard.release(device)
     measured.seconds[problem.name] = time.perf_counter() - started
     return measured
+
+
+def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Make each batch in a thread while the one before it runs."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
 
 
 def rows_of(who: Description, problem: Problem, requests: int, device: str) -> int:
