@@ -15,7 +15,8 @@ from scipy import special, stats
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
-from pp3.harness.design import CERTAIN, Check, Method, Pooled, pool
+from pp3.harness.design import CERTAIN, Check, Method
+from pp3.harness.pooling import Pooled, pool
 from pp3.harness.power import Effect, detectable, excluded
 
 DIGITS = 6

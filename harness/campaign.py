@@ -25,9 +25,10 @@ from typing import Any
 import msgspec
 
 from pp3 import targets
-from pp3.harness import canonical
+from pp3.harness import canonical, edition
 from pp3.harness.document import explain, promised, read
 from pp3.harness.echo import echo
+from pp3.harness.edition import LAST, Edition
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Description
 from pp3.harness.target_file import RowSpec, TargetSpec, build_target
@@ -56,6 +57,7 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
     tolerance: float = 0.0  # total variation that a reviewer tolerates
     weights: dict[str, float] = msgspec.field(default_factory=dict)  # shares of alpha by family of checks
+    battery: int = LAST  # edition of the rules; older ones are for plans of older receipts
     target: list[TargetSpec] = msgspec.field(default_factory=list)
 
 
@@ -73,6 +75,11 @@ class Campaign:
     def weights(self) -> dict[str, float]:
         """Share of alpha of every family of checks."""
         return checked(self.spec.weights, self.spec.name)
+
+    @property
+    def edition(self) -> Edition:
+        """The rules that it is judged by."""
+        return edition.checked(self.spec.battery, self.spec.name)
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -93,6 +100,7 @@ class Campaign:
             ],
             "tolerance": repr(self.spec.tolerance),
             "weights": {family: repr(share) for family, share in self.weights.items()},
+            **edition.of_plan(self.edition),
         }
 
     def requests_of(self, depth: int, batch_size: int) -> int:
@@ -166,6 +174,7 @@ def of_plan(plan: dict[str, Any]) -> Campaign:
         "detect": float(plan["detect"]),
         "tolerance": float(plan["tolerance"]),
         "weights": {family: float(share) for family, share in plan["weights"].items()},
+        edition.KEY: plan.get(edition.KEY, Edition.SPREAD),
         "target": [_from_plan(target["definition"]) for target in plan["targets"] if "definition" in target],
     }
     return of_document(document, "plan")
@@ -204,6 +213,7 @@ def _check(spec: CampaignSpec, where: str) -> None:
     need(0 <= spec.detect < 1, "detect", spec.detect, "0 (no promise) or a total variation below 1")
     need(0 <= spec.tolerance < 1, "tolerance", spec.tolerance, "0 (none) or a total variation below 1")
     checked(spec.weights, where)
+    edition.checked(spec.battery, where)
     for key, values, allowed in (
         ("batch_sizes", spec.batch_sizes, range(1, BATCH_LIMIT + 1)),
         ("depths", spec.depths, DEPTHS),

@@ -12,13 +12,16 @@ from enum import StrEnum
 from functools import cache, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, stats
 
-from pp3.harness.campaign import Campaign
+from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import CAMPAIGN, Cell, Event, enumerate_cells
 from pp3.harness.dependence import dependence_cells
+from pp3.harness.edition import LAST, Edition
 from pp3.harness.oracle import Law
+from pp3.harness.paired import rows_for
+from pp3.harness.places import Part, halves, placed
+from pp3.harness.pooling import Pooled, pool
 from pp3.harness.weights import Family
 from pp3.targets import Target
 
@@ -61,22 +64,7 @@ LAWS = tuple(event for event, family in FAMILY.items() if family in (Family.LAW,
 SINGLE = tuple(event for event in LAWS if event not in (Event.ACCEPT, Event.KEPT, Event.PREFIX))  # outcomes one by one
 REQUIRED = (Event.TOKEN, Event.FULL_TARGET, Event.LENGTH, Event.PROPOSAL, Event.JOINT, Event.RESIDUAL, Event.BONUS)
 EMITTED = (Event.TOKEN, Event.FULL_TARGET, Event.BONUS)  # independent of each other, given how often each is met
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pooled:
-    """One cell with its atoms merged, within each stratum, until each group expects enough events."""
-
-    cell: Cell
-    groups: npt.NDArray[np.int64]  # [atoms] group of each atom; -1 in a stratum that decides nothing
-    probabilities: npt.NDArray[np.float64]  # [groups], given the stratum
-    strata: npt.NDArray[np.int64]  # [groups] from 0 on
-    events: float  # expected in the strata that decide, at the planned size
-
-    @property
-    def df(self) -> int:
-        """Degrees of freedom."""
-        return len(self.probabilities) - (int(self.strata[-1]) + 1)
+SUMMED = (EMITTED, (Event.PROPOSAL,), (Event.JOINT,))  # by the fit: of each target and depth the first that it has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,78 +105,33 @@ class Check:
         return math.fsum(pooled.events for pooled in self.cells)
 
 
-def pool(cell: Cell, requests: int, least: int) -> Pooled | None:
-    """Merge a cell's atoms, rarest first, until each group expects `least` events; None if fewer than two groups stand.
-
-    In a cell with strata each is pooled by itself, as the law given it. Looks at the null only, never at counts.
-    """
-    events = float(requests * cell.rate)
-    probabilities = cell.probabilities()
-    strata = np.zeros(len(cell.atoms), np.int64) if cell.strata is None else cell.strata
-    groups = np.full(len(probabilities), -1, np.int64)
-    merged: list[float] = []
-    owners: list[int] = []
-    used = 0.0
-    for stratum in np.unique(strata):
-        inside = np.flatnonzero(strata == stratum)
-        mass = math.fsum(probabilities[inside])
-        chosen, shares = _merge(probabilities[inside] / mass, events * mass, least)
-        if len(shares) < 2:
-            continue
-        groups[inside] = chosen + len(merged)
-        owners += [owners[-1] + 1 if owners else 0] * len(shares)
-        merged += shares
-        used += mass
-    if not merged:
-        return None
-    return Pooled(
-        cell=cell,
-        groups=groups,
-        probabilities=np.array(merged),
-        strata=np.array(owners, np.int64),
-        events=events * used if cell.strata is not None else events,
-    )
-
-
-def _merge(
-    probabilities: npt.NDArray[np.float64], events: float, least: int
-) -> tuple[npt.NDArray[np.int64], list[float]]:
-    """The group of each atom, and the probability of each group."""
-    groups = np.zeros(len(probabilities), np.int64)
-    merged: list[float] = []
-    open_group = 0.0
-    for atom in np.argsort(probabilities, kind="stable"):
-        groups[atom] = len(merged)
-        open_group += probabilities[atom]
-        if open_group * events >= least:
-            merged.append(open_group)
-            open_group = 0.0
-    if open_group and merged:  # what is left joins the last group
-        groups[groups == len(merged)] = len(merged) - 1
-        merged[-1] += open_group
-    return groups, merged
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:
-    """Cells that the same requests fall into."""
+    """Cells that the same requests fall into, and the parts that these come in."""
 
     cells: list[Cell]
     depth: int
-    requests: int
+    parts: tuple[Part, ...]
+
+    @property
+    def requests(self) -> int:
+        """Requests of all parts."""
+        return sum(part.requests for part in self.parts)
 
 
 def groups(campaign: Campaign) -> list[Group]:
-    """Every target and depth of a campaign."""
-    return [
-        Group(
-            cells=cells_of(target, depth),
-            depth=depth,
-            requests=sum(campaign.requests_of(depth, size) for size in campaign.spec.batch_sizes),
-        )
-        for target in campaign.targets
-        for depth in campaign.spec.depths
-    ]
+    """Every target and depth of a campaign: its requests come after the paired ones, batch size by batch size."""
+    found: list[Group] = []
+    first = sum(rows_for(pairs) for _, _, pairs in pair_shards(campaign))
+    for target in campaign.targets:
+        for depth in campaign.spec.depths:
+            parts: list[Part] = []
+            for size in campaign.spec.batch_sizes:
+                end = first + campaign.requests_of(depth, size)
+                parts += [Part(first=low, requests=high - low) for low, high in halves(first, end)]
+                first = end
+            found.append(Group(cells=cells_of(target, depth), depth=depth, parts=tuple(parts)))
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -200,11 +143,23 @@ def cells_of(target: Target, depth: int) -> list[Cell]:
 
 def design(campaign: Campaign) -> list[Check]:
     """Every check of a campaign."""
-    return checks(groups(campaign), campaign.spec.alpha, campaign.spec.pool, campaign.weights)
+    return checks(groups(campaign), campaign.spec.alpha, campaign.spec.pool, campaign.weights, campaign.edition)
 
 
-def checks(found: list[Group], alpha: float, least: int, weights: Mapping[str, float]) -> list[Check]:
+def families(found: list[Group]) -> set[Family]:
+    """Families that have a check, whatever it can decide."""
+    events = {cell.event for group in found for cell in group.cells}
+    single = {Family.RARE} if any(_singles(group) for group in found) else set()
+    fit = {Family.FIT} if any(events.intersection(summed) for summed in SUMMED) else set()
+    return {FAMILY[event] for event in events} | single | fit
+
+
+def checks(
+    found: list[Group], alpha: float, least: int, weights: Mapping[str, float], edition: Edition = LAST
+) -> list[Check]:
     """Every check of some groups, with its share of the family alpha: equal parts of its family's weight."""
+    if edition is not Edition.SPREAD:
+        found = [replace(group, cells=placed(group.cells, group.parts)) for group in found]
     drafts: list[Check] = []
     for group in found:
         by_check: dict[str, list[Cell]] = {}
@@ -255,12 +210,13 @@ def _certain(cell: Cell) -> bool:
 
 def _two(cells: list[Cell], pools: tuple[Pooled, ...]) -> bool:
     """Whether a check is one coin."""
-    return len(cells) == len(pools) == 1 and len(cells[0].atoms) == 2 and pools[0].df == 1
+    met = [cell for cell in cells if cell.rate]
+    return len(met) == len(pools) == 1 and len(met[0].atoms) == 2 and pools[0].df == 1
 
 
 def _rare(group: Group) -> list[Check]:
     """Every outcome of a law by itself: pooling hides what befalls a few rare ones."""
-    single = tuple(cell for cell in group.cells if cell.event in SINGLE and len(cell.atoms) > 1)
+    single = _singles(group)
     if not single:
         return []
     return [
@@ -280,12 +236,17 @@ def _rare(group: Group) -> list[Check]:
     ]
 
 
+def _singles(group: Group) -> tuple[Cell, ...]:
+    """Cells whose outcomes are judged one by one."""
+    return tuple(cell for cell in group.cells if cell.event in SINGLE and len(cell.atoms) > 1)
+
+
 def _fit(drafts: list[Check]) -> list[Check]:
     """The sum of G of all cells that are independent: of tokens emitted, or else of drafts, or else of whole rounds."""
     cells: list[Pooled] = []
     for target in dict.fromkeys((draft.target, draft.depth) for draft in drafts):
         mine = [draft for draft in drafts if (draft.target, draft.depth) == target]
-        for events in (EMITTED, (Event.PROPOSAL,), (Event.JOINT,)):
+        for events in SUMMED:
             chosen = [pooled for draft in mine if draft.event in events for pooled in draft.cells]
             if chosen:
                 cells += chosen

@@ -22,6 +22,7 @@ from pp3.harness.campaign import SHARD, Campaign, check_sampler, of_document, pa
 from pp3.harness.design import cells_of
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.paths import find_vectors
+from pp3.harness.places import halves
 from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Description, Sampler
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
@@ -189,12 +190,6 @@ def _pairs(
         done += pairs
         progress("paired", done, campaign.spec.paired)
     return next_request
-
-
-def halves(first: int, end: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Request numbers [first, end) in two parts, of which the first chooses what the second measures."""
-    middle = first + (end - first) // 2
-    return (first, middle), (middle, end)
 
 
 def sampled_batch(target: Target, depth: int, size: int, seed: Seed, first: int, last: int) -> Batch:

@@ -46,7 +46,7 @@ def weigh(check: Check, test: TestResult, counts: Counts, first: Counts, toleran
     never tolerated: they are no small change of a law."""
     miss = (1 - CONFIDENCE) / max(deciding, 1)
     low, high = _bounds(check, test, counts, first, 1 - miss)
-    if not tolerance or test.forbidden or low > tolerance or high >= 1:
+    if not tolerance or test.forbidden or low > tolerance or not _sized(check, test):
         worth = Worth.FAIL
     elif high <= tolerance:
         worth = Worth.TOLERATED
@@ -55,12 +55,17 @@ def weigh(check: Check, test: TestResult, counts: Counts, first: Counts, toleran
     return Weighed(id=check.id, worth=worth, low=low, high=high)
 
 
+def _sized(check: Check, test: TestResult) -> bool:
+    """Whether a deviation has a size in total variation: a repeat and too good a fit have none."""
+    too_good = check.method is Method.FIT and test.g < test.df
+    return check.method is Method.RARE or (bool(check.cells) and not too_good)
+
+
 def _bounds(check: Check, test: TestResult, counts: Counts, first: Counts, confidence: float) -> tuple[float, float]:
     """Lower and upper bound of the deviation in total variation; 0 and 1 where there is none."""
     if check.method is Method.RARE:
         return _outcome(check.single, test.worst, counts, confidence)
-    too_good = check.method is Method.FIT and test.g < test.df
-    if not check.cells or too_good:
+    if not _sized(check, test):
         return 0.0, 1.0
     g, _, events = totals(check, counts)
     halves: tuple[list[Groups], list[Groups]] = ([], [])

@@ -1,7 +1,7 @@
 """How a campaign's error budget is divided: one family alpha over families of checks, fixed before the run."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 from pp3.harness.echo import echo
@@ -26,6 +26,12 @@ DEFAULT = {
     Family.FIT.value: 0.05,
 }
 ROUNDING = 1e-9  # of a sum of five decimals
+
+
+def usual(families: Collection[Family]) -> dict[str, float]:
+    """The default, divided among these families alone; the default itself where there are none."""
+    total = math.fsum(share for name, share in DEFAULT.items() if name in families)
+    return {name: share / total * (name in families) for name, share in DEFAULT.items()} if total else dict(DEFAULT)
 
 
 def checked(weights: Mapping[str, float], where: str) -> dict[str, float]:

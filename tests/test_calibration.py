@@ -20,8 +20,9 @@ from scipy import stats
 from pp3.harness import battery, campaign, dependence, neighbours
 from pp3.harness.battery import Counts, totals, two_sided
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import Check, Group, Method, checks, groups, pool
+from pp3.harness.design import Check, Method, checks, groups
 from pp3.harness.neighbours import Neighbours
+from pp3.harness.pooling import pool
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
@@ -260,7 +261,7 @@ def emitted(sampler: Any, targets: list[str], requests: int, trials: int) -> Non
     torch.set_num_threads(1)
     trial = make(TrialSpec(sampler="it", targets=targets, requests=requests), sampler.describe(), "it")
     found = checks(
-        [Group(cells=p.cells, depth=p.depth, requests=trial.requests_of(p)) for p in trial.problems],
+        trial.groups,
         1.0,
         POOL,
         DEFAULT,

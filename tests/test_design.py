@@ -25,9 +25,9 @@ from pp3.harness.design import (
     design,
     detectable_tv,
     noncentrality,
-    pool,
     required_events,
 )
+from pp3.harness.pooling import pool
 from pp3.harness.verdict import all_cells
 
 

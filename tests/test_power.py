@@ -14,7 +14,8 @@ from pp3.harness.battery import judge, totals, two_sided
 from pp3.harness.bounds import fit_effect, rare_effect
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
-from pp3.harness.design import TOO_FEW, Check, Method, design, pool
+from pp3.harness.design import TOO_FEW, Check, Method, design
+from pp3.harness.pooling import pool
 from pp3.harness.power import (
     REFERENCE,
     Effect,

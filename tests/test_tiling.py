@@ -10,6 +10,7 @@ from pp3.harness.cells import Event
 from pp3.harness.design import cells_of
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import tiling
+from pp3.harness.places import first_part
 from pp3.harness.run import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
@@ -113,7 +114,7 @@ def test_counts_of_a_trial_add_up(sampler: Any) -> None:
     assert not measured.broken
     for problem in trial.problems:
         n = trial.requests_of(problem)
-        half = tiling.first_part(problem.cells, measured.first)
+        half = first_part(problem.cells, measured.first)
         halves = [half, n - half]
         for counts, parts in ((measured.counts, halves), (measured.first, halves[:1])):
             assert all(got == want for _, got, want in tiling.of(problem.cells, counts, problem.depth, parts))

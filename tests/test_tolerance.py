@@ -10,7 +10,8 @@ import pytest
 from pp3.harness.battery import Counts, judge
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
-from pp3.harness.design import Check, Method, pool
+from pp3.harness.design import Check, Method
+from pp3.harness.pooling import pool
 from pp3.harness.tolerance import CONFIDENCE, Weighed, Worth, weigh
 
 ALPHA, POWER, DECIDING = 1e-5, 0.999, 10
@@ -135,6 +136,17 @@ def test_more_requests_decide_what_is_open(rng: np.random.Generator) -> None:
     assert open_ is None or open_.worth is Worth.OPEN
     assert tolerated is not None
     assert tolerated.worth is Worth.TOLERATED
+
+
+def test_what_nothing_bounds_from_above_is_open() -> None:
+    """Heads in 36 of 36 tosses: at least 0.07 off, and no bound below 1 holds of so few; more than is tolerated?"""
+    one = cell([1, 1])
+    counts, first = {one.id: [36, 0, 0]}, {one.id: [18, 0, 0]}
+    for tolerance, worth in ((0.0, Worth.FAIL), (0.05, Worth.FAIL), (0.3, Worth.OPEN), (0.9, Worth.OPEN)):
+        found = weighed(check_of(one), counts, first, tolerance)
+        assert found is not None
+        assert (found.worth, found.high) == (worth, 1.0), tolerance
+        assert 0.07 < found.low < 0.1
 
 
 @pytest.mark.parametrize("tv", [0.0, 0.01, 0.03])

@@ -7,7 +7,7 @@ from pp3.harness.cells import Cell
 from pp3.harness.design import cells_of
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import tiling
-from pp3.harness.run import halves
+from pp3.harness.places import halves
 from pp3.harness.tally import BREACHES
 
 COUNTS = "recompute counts"

@@ -53,12 +53,6 @@ def of(cells: Sequence[Cell], found: Mapping[str, Sequence[int]], depth: int, pa
     return sums + _judged(totals) + _between(cells, found, parts)
 
 
-def first_part(cells: Sequence[Cell], first: Mapping[str, Sequence[int]]) -> int:
-    """Requests of the first half: each has a first token, a first draft, a length or a whole round, if it counts."""
-    kinds = ((Event.TOKEN, Event.FULL_TARGET, Event.BONUS), (Event.PROPOSAL,), (Event.LENGTH,), (Event.JOINT,))
-    return max(sum(sum(first[c.id]) for c in cells if c.event in events and c.position <= 0) for events in kinds)
-
-
 def _judged(totals: Mapping[tuple[Event, int], int]) -> list[Sum]:
     """Each draft that is judged is kept or replaced; each token after another is one of its position."""
     sums = []

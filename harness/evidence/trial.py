@@ -5,13 +5,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pp3 import __version__
-from pp3.harness import canonical
+from pp3.harness import canonical, edition
 from pp3.harness.battery import number
 from pp3.harness.cells import Cell, Event
+from pp3.harness.edition import Edition
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import image, provenance, tiling
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.places import first_part
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.tally import BREACHES, range_of
@@ -100,6 +102,7 @@ def trial_of(predicate: dict[str, Any]) -> Trial:
         detect=float(plan["detect"]),
         tolerance=float(plan["tolerance"]),
         weights={family: float(share) for family, share in plan["weights"].items()},
+        battery=plan.get(edition.KEY, Edition.SPREAD),
     )
     trial = make(spec, Description(**declared), "plan")
     if canonical.sha256(plan) != predicate["planSha256"]:
@@ -116,6 +119,12 @@ def trial_of(predicate: dict[str, Any]) -> Trial:
     if who != named:
         raise VerificationError(f"plan: declares {who}, the receipt says {named}")
     return trial
+
+
+def as_run(predicate: dict[str, Any]) -> Trial:
+    """The trial of a receipt's plan with the parts that its requests came in, as it was judged."""
+    trial = trial_of(predicate)
+    return trial.split(all_counts(trial, {row["id"]: row["first"] for row in predicate["cells"]}))
 
 
 def check_laws(trial: Trial, predicate: dict[str, Any]) -> None:
@@ -152,7 +161,7 @@ def counts_of(trial: Trial, predicate: dict[str, Any]) -> Measured:
             raise VerificationError(f"{COUNTS}: {count} of {key} is no breach of a target of the plan")
         partly.add(name)
     for problem in trial.problems:
-        half, requests = tiling.first_part(problem.cells, first), trial.requests_of(problem)
+        half, requests = first_part(problem.cells, first), trial.requests_of(problem)
         partial = problem.name in partly
         _tile(problem, [half, requests - half], found, partial)
         _tile(problem, [half], first, partial)

@@ -14,11 +14,12 @@ import numpy as np
 from scipy import stats
 
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import noncentrality, pool
+from pp3.harness.design import noncentrality
 from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import Fault, Shows
 from pp3.harness.faults.round_law import Mass, RoundLaw
 from pp3.harness.oracle import Law
+from pp3.harness.pooling import pool
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.trial.problems import Problem, choose
 

@@ -149,9 +149,9 @@ def worse_verdict(old: str, new: str) -> bool:
 def _planned(predicate: dict[str, Any]) -> list[Check]:
     """The checks of a receipt's plan."""
     if predicate["kind"] == TRIAL:
-        from pp3.harness.evidence.trial import trial_of
+        from pp3.harness.evidence.trial import as_run
 
-        return trial_of(predicate).checks
+        return as_run(predicate).checks
     from pp3.harness.campaign import of_plan
 
     return design(of_plan(predicate["plan"]))

@@ -15,7 +15,7 @@ from pp3.harness.campaign import of_plan
 from pp3.harness.design import Check, Method, design
 from pp3.harness.errors import CampaignError, Exit, PP3Error, VerificationError
 from pp3.harness.evidence.receipt import write_once
-from pp3.harness.evidence.trial import trial_of
+from pp3.harness.evidence.trial import as_run
 from pp3.harness.qualify import shown
 from pp3.harness.regression import script
 from pp3.harness.regression.offender import first_offender
@@ -114,7 +114,7 @@ def _planned(opened: Opened, name: str) -> tuple[Check, Counts]:
     """A check as the plan has it, and the counts that it judges."""
     p = opened.predicate
     if opened.kind == TRIAL:
-        checks, counts = trial_of(p).checks, {row["id"]: row["counts"] for row in p["cells"]}
+        checks, counts = as_run(p).checks, {row["id"]: row["counts"] for row in p["cells"]}
     else:
         checks = design(of_plan(p["plan"]))
         counts = merge({(row["id"], row["batch"]): row["counts"] for row in p["cells"]})

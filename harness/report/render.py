@@ -11,10 +11,10 @@ import numpy as np
 from pp3.harness.battery import number
 from pp3.harness.campaign import of_plan
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import pool
 from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.exact.pairs import excluded_rate
+from pp3.harness.pooling import pool
 from pp3.harness.report import charts, trial
 from pp3.harness.verdict import all_cells, merge
 

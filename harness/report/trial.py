@@ -6,7 +6,7 @@ import numpy as np
 
 from pp3.harness.battery import expected_of, grouped, judge
 from pp3.harness.design import Check, Method
-from pp3.harness.evidence.trial import trial_of
+from pp3.harness.evidence.trial import as_run
 from pp3.harness.report import charts
 from pp3.harness.trial.findings import BREACHES, outcome_name
 from pp3.harness.trial.plan import Trial
@@ -22,7 +22,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     tests = predicate["tests"]
     judged = [test for test in tests if float(test["alpha"])]
     values, levels = [float(test["p"]) for test in judged], [float(test["alpha"]) for test in judged]
-    trial = trial_of(predicate)
+    trial = as_run(predicate)
     counts = {row["id"]: row["counts"] for row in predicate["cells"]}
     deciding = [check for check in trial.checks if check.df and check.method is not Method.FIT]
     ranked = sorted(deciding, key=lambda check: judge(check, counts, trial.spec.power).p / check.alpha)

@@ -36,7 +36,8 @@ class TrialJudgement:
 
 def conclude(trial: Trial, found: Measured, where: str) -> TrialJudgement:
     """Judge everything a trial found; `where` names the device."""
-    counts, tolerance = all_counts(trial, found.counts), trial.spec.tolerance
+    counts, first, tolerance = all_counts(trial, found.counts), all_counts(trial, found.first), trial.spec.tolerance
+    trial = trial.split(first)
     level = trial.spec.alpha * BEYOND
     slack = {p.name: Slack(chance=p.slack, level=level) for p in trial.problems if p.slack}
     tests = [judge(check, counts, trial.spec.power, slack.get(check.target)) for check in trial.checks]
@@ -46,7 +47,7 @@ def conclude(trial: Trial, found: Measured, where: str) -> TrialJudgement:
         for c in trial.checks
         if c.df and c.method is not Method.FIT
     }
-    deviations = weighed(trial.checks, tests, counts, all_counts(trial, found.first), tolerance)
+    deviations = weighed(trial.checks, tests, counts, first, tolerance)
     worth = {one.id: one.worth for one in deviations}
     invalid = [f"{p.name}: {found.broken[p.name]}" for p in trial.problems if p.name in found.broken]
     failed: list[str] = []

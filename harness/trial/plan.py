@@ -1,20 +1,22 @@
 """The plan of a trial: who is tried on what, with how many requests and which error budget, fixed before the run."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from pp3.harness import canonical, promise
-from pp3.harness.design import Check, Group, checks
+from pp3.harness import canonical, edition, promise
+from pp3.harness.design import Check, Group, checks, families
 from pp3.harness.echo import echo
+from pp3.harness.edition import LAST, Edition
 from pp3.harness.errors import CampaignError
+from pp3.harness.places import Part, first_part
 from pp3.harness.samplers.contract import Carrier, Description, Kind
 from pp3.harness.trial.problems import Problem, choose, names
-from pp3.harness.weights import checked
+from pp3.harness.weights import checked, usual
 
 QUICK, FULL = 20_000, 2_000_000
 LARGEST_REQUESTS = 1 << 40
@@ -33,6 +35,7 @@ class TrialSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
     tolerance: float = 0.0  # total variation that a reviewer tolerates
     weights: dict[str, float] = msgspec.field(default_factory=dict)  # shares of alpha by family of checks
+    battery: int = LAST  # edition of the rules; older ones are for plans of older receipts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class Trial:
     who: Description
     problems: list[Problem]
     left_out: dict[str, str] = field(default_factory=dict)
+    halves: dict[str, int] = field(default_factory=dict)  # requests of each problem's first part, once that is known
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -58,12 +62,42 @@ class Trial:
             "targets": [{"lawSha256": problem.law_sha256, "name": problem.name} for problem in self.problems],
             "tolerance": repr(self.spec.tolerance),
             "weights": {family: repr(share) for family, share in self.weights.items()},
+            **edition.of_plan(self.edition),
         }
 
     @property
+    def edition(self) -> Edition:
+        """The rules that it is judged by."""
+        return edition.checked(self.spec.battery, self.spec.sampler)
+
+    @cached_property
     def weights(self) -> dict[str, float]:
-        """Share of alpha of every family of checks."""
-        return checked(self.spec.weights, self.spec.sampler)
+        """Share of alpha of every family of checks; those that are not given, of the families that there are."""
+        if self.spec.weights or self.edition is Edition.SPREAD:
+            return checked(self.spec.weights, self.spec.sampler)
+        return usual(families(self.groups))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """What is counted, problem by problem, each in two parts: the second begins with a launch, about halfway."""
+        return [Group(cells=p.cells, depth=p.depth, parts=self._parts(p)) for p in self.problems]
+
+    def _parts(self, problem: Problem) -> tuple[Part, Part]:
+        first, end = self.span_of(problem)
+        known = problem.name in self.halves
+        half = self.halves[problem.name] if known else (end - first) // 2
+        return (
+            Part(first=first, requests=half),
+            Part(first=first + half if known else None, requests=end - first - half),
+        )
+
+    def split(self, first: Mapping[str, Sequence[int]]) -> "Trial":
+        """The trial with the halves that the counts of its first parts say: how launches fell decides no outcome."""
+        if self.edition is Edition.SPREAD:
+            return self
+        return replace(
+            self, halves={p.name: min(first_part(p.cells, first), self.requests_of(p)) for p in self.problems}
+        )
 
     @property
     def plan_sha256(self) -> str:
@@ -87,11 +121,7 @@ class Trial:
     @cached_property
     def checks(self) -> list[Check]:
         """Every statistical check, with its part of alpha."""
-        found = [
-            Group(cells=problem.cells, depth=problem.depth, requests=self.requests_of(problem))
-            for problem in self.problems
-        ]
-        return checks(found, self.spec.alpha, self.spec.pool, self.weights)
+        return checks(self.groups, self.spec.alpha, self.spec.pool, self.weights, self.edition)
 
     @cached_property
     def resolution(self) -> float:
@@ -124,6 +154,7 @@ def check(spec: TrialSpec, where: str) -> None:
     need(0 <= spec.detect < 1, "detect", spec.detect, "0 (no promise) or a total variation below 1")
     need(0 <= spec.tolerance < 1, "tolerance", spec.tolerance, "0 (none) or a total variation below 1")
     checked(spec.weights, where)
+    edition.checked(spec.battery, where)
     need(len(set(spec.targets)) == len(spec.targets), "targets", spec.targets, "distinct")
 
 
