@@ -6,8 +6,10 @@ torch nor triton.
 
 import hashlib
 import os
+import platform
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -178,8 +180,10 @@ def _need_kernels() -> None:
 
 
 def identity(backend: Backend) -> dict[str, str]:
-    """What the sampler ran on: versions, GPU name and the digest of the compiled kernels, as plain strings."""
+    """What the sampler ran on: versions, name of the GPU or the processor, the digest of the compiled kernels."""
     found = {"backend": backend.value, "numpy": np.__version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    if backend is not Backend.CUDA:
+        found["processor"] = processor()
     if backend is Backend.REFERENCE:
         return found
     import torch
@@ -196,6 +200,16 @@ def identity(backend: Backend) -> dict[str, str]:
             "compiled_kernels_sha256": compiled_digest(),
         }
     return found
+
+
+def processor() -> str:
+    """The model of this machine's processor, as it names itself, or else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return model or platform.processor() or platform.machine()
 
 
 def compiled_digest() -> str:

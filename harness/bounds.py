@@ -50,7 +50,7 @@ def upper(g: float, df: int, events: int, confidence: float) -> float:
     if stats.chi2.cdf(g, df) <= miss:  # a confidence below one half
         return 1 / (2 * events)
     most = (2 * math.sqrt(events) * _root(g, events, miss)) ** 2
-    found = optimize.brentq(lambda nc: stats.ncx2.cdf(g, df, nc) - miss, 0, most, xtol=1e-9, rtol=1e-12)
+    found = optimize.brentq(lambda nc: special.chndtr(g, df, nc) - miss, 0, most, xtol=1e-9, rtol=1e-12)
     return min(1.0, math.sqrt(found / events) / 2 + 1 / (2 * events))
 
 

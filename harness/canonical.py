@@ -13,11 +13,12 @@ from pp3.harness.errors import ReceiptError
 
 LARGEST = 2**53 - 1
 DEEPEST = 100
+Path = tuple[()] | tuple["Path", str | int]  # of a value: that of what holds it, and its key there
 
 
 def encode(value: Any) -> bytes:
     """Canonical bytes. ReceiptError for anything a receipt may not hold."""
-    _check(value, "$", 0)
+    _check(value, (), 0)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -56,11 +57,10 @@ def sha256(value: Any) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            _refuse(f"key {key!r} twice")
-        found[key] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        _refuse(f"key {next(key for number, key in enumerate(keys) if key in keys[:number])!r} twice")
     return found
 
 
@@ -68,29 +68,38 @@ def _refuse(reason: str) -> Any:
     raise ReceiptError(reason)
 
 
-def _check(value: Any, path: str, depth: int) -> None:
+def _check(value: Any, path: Path, depth: int) -> None:
     if depth > DEEPEST:
         raise ReceiptError(f"nested deeper than {DEEPEST}")
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            raise ReceiptError(f"{path}: a lone surrogate")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise ReceiptError(f"{_shown(path)}: a lone surrogate")
         return
     if isinstance(value, int):
         if abs(value) > LARGEST:
-            raise ReceiptError(f"{path}: {value} is beyond 2^53 - 1; write it as a string")
+            raise ReceiptError(f"{_shown(path)}: {value} is beyond 2^53 - 1; write it as a string")
         return
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check(item, f"{path}[{number}]", depth + 1)
+            if type(item) is not int or abs(item) > LARGEST:  # most of a receipt is lists of counts
+                _check(item, (path, number), depth + 1)
         return
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str) or not key.isascii():
-                raise ReceiptError(f"{path}: key {key!r} is not an ASCII string")
-            _check(item, f"{path}.{key}", depth + 1)
+                raise ReceiptError(f"{_shown(path)}: key {key!r} is not an ASCII string")
+            _check(item, (path, key), depth + 1)
         return
     raise ReceiptError(
-        f"{path}: {value!r} is a {type(value).__name__}; a receipt holds integers, strings, lists, objects"
+        f"{_shown(path)}: {value!r} is a {type(value).__name__}; a receipt holds integers, strings, lists, objects"
     )
+
+
+def _shown(path: Path) -> str:
+    """A place as `$.cells[3].id`."""
+    if not path:
+        return "$"
+    before, key = path
+    return f"{_shown(before)}[{key}]" if isinstance(key, int) else f"{_shown(before)}.{key}"

@@ -73,7 +73,7 @@ class Cell:
     def id(self) -> str:
         """Name within a campaign, less the batch size."""
         where = self.pattern or f"position-{self.position}/context-{self.context}"
-        return f"{self.target}/depth-{self.depth}/{self.event.value}/{where}"
+        return f"{self.target}/depth-{self.depth}/{self.event}/{where}"
 
     def probabilities(self) -> npt.NDArray[np.float64]:
         """The law as doubles, [atoms]."""

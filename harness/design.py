@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import CAMPAIGN, Cell, Event, enumerate_cells
@@ -271,7 +271,7 @@ def _fit(drafts: list[Check]) -> list[Check]:
 
 def check_id(cell: Cell) -> str:
     """The check that a cell belongs to."""
-    start = f"{cell.target}/depth-{cell.depth}/{cell.event.value}"
+    start = f"{cell.target}/depth-{cell.depth}/{cell.event}"
     if cell.event in (Event.MATCH, Event.ROUND, Event.PAIR, Event.LENGTH_PAIR, Event.REPEAT) and cell.position < 0:
         return f"{start}/{cell.pattern.partition('/')[0]}"
     if cell.event is Event.MATCH:
@@ -286,7 +286,7 @@ def check_id(cell: Cell) -> str:
 def noncentrality(alpha: float, df: int, power: float) -> float:
     """Noncentrality at which a chi-square test of level alpha rejects with this power."""
     critical = stats.chi2.isf(alpha, df)
-    return float(optimize.brentq(lambda nc: stats.ncx2.sf(critical, df, nc) - power, 1e-9, 1e5))
+    return float(optimize.brentq(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
 
 
 def detectable_tv(alpha: float, df: int, events: float, power: float) -> float:

@@ -1,8 +1,8 @@
 """Run a campaign: the one place that meets both a GPU and the counts the battery judges.
 
-Order: known answers, bits, paired temperature 0, then the sampled requests of every cell. On a GPU the kernels run
-every request; without one the NumPy reference does, and the kernels run the bits sample in Triton's interpreter, in a
-process of their own beside it.
+Order: known answers, bits, paired temperature 0, the sampled requests of every cell, then timings. On a GPU the kernels
+run every request; without one the NumPy reference does, and the kernels run the bits sample in Triton's interpreter, in
+a process of their own beside it.
 """
 
 import signal
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness import backends, bits, conform, paired
+from pp3.harness import backends, bits, conform, paired, stopwatch
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import SHARD, Campaign, check_sampler, of_document, pair_shards
 from pp3.harness.design import cells_of
@@ -46,6 +46,7 @@ class Measured:
     breaches: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BREACHES, 0))
     pairs: list[dict[str, Any]] = field(default_factory=list)
     kernels: dict[str, Any] = field(default_factory=dict)  # known answers, bits and identity of the kernels
+    timings: list[dict[str, Any]] = field(default_factory=list)  # id, unit, samples; no part of any count
     requests: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -67,6 +68,7 @@ def run(campaign: Campaign, seed: Seed, device: Backend, progress: Progress) -> 
                 }
             _campaign(campaign, seed, sampler, measured, progress)
             measured.kernels = _wait(parts, progress)
+            _time(campaign, seed, sampler, measured, stopwatch.ROWS, Backend.REFERENCE)
         except BaseException:
             for process in list((pool._processes or {}).values()):  # running samples would hold up Ctrl-C
                 process.terminate()
@@ -102,6 +104,7 @@ def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
     found["identity"] = kernel_evidence("identity", Backend.CUDA, document, seed.value)  # all kernels are compiled now
     progress("kernels", len(PARTS), len(PARTS))
     measured.kernels = _kernels(found)
+    _time(campaign, seed, sampler, measured, max(campaign.spec.batch_sizes), Backend.CUDA)
     return measured
 
 
@@ -168,6 +171,16 @@ def _campaign(
                 for name, count in tally.breaches.items():
                     measured.breaches[name] += count
     measured.seconds["requests"] = time.perf_counter() - started
+
+
+def _time(
+    campaign: Campaign, seed: Seed, sampler: stopwatch.Timed, measured: Measured, rows: int, device: Backend
+) -> None:
+    """Time one launch of each target at the largest depth, when all is counted."""
+    started, depth = time.perf_counter(), max(campaign.spec.depths)
+    batches = [sampled_batch(target, depth, rows, seed, 0, rows) for target in campaign.targets]
+    measured.timings = stopwatch.measure(sampler, batches, device is Backend.CUDA)
+    measured.seconds["timings"] = time.perf_counter() - started
 
 
 def _pairs(

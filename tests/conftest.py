@@ -33,6 +33,7 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 def measure() -> "Callable[[Campaign, Seed], Measured]":
     """Run a campaign on the reference, in process; what is said of the kernels is made by hand."""
     from pp3.harness import run
+    from pp3.harness.backends import Backend
     from pp3.harness.evidence import kernels
     from pp3.harness.samplers.reference import ReferenceSampler
 
@@ -40,6 +41,7 @@ def measure() -> "Callable[[Campaign, Seed], Measured]":
         sampler = ReferenceSampler()
         measured = run.Measured(sampler=sampler.describe())
         run._campaign(campaign, seed, sampler, measured, lambda stage, done, total: None)
+        run._time(campaign, seed, sampler, measured, 8, Backend.REFERENCE)
         measured.kernels = {
             "bits": [
                 {"failedRows": 0, "first": "", "id": name, "mismatches": 0, "rows": rows}

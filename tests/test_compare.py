@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -180,7 +179,8 @@ def test_a_receipt_equals_itself(old: Path) -> None:
     assert found.differences == []
     assert {row.mark for row in found.cells} == {Mark.EQUAL}
     assert {row.change for row in found.checks} == {Change.SAME}
-    assert found.not_timing == "neither receipt holds timings"
+    assert found.not_timing == ""
+    assert {(row.ratio, row.mark) for row in found.timings} == {(1.0, "~")}
     assert "so is every count" in found.sentence
 
 
@@ -391,20 +391,48 @@ def test_timings_are_ratios_with_intervals(factor: float, mark: str, rng: np.ran
     assert timings.ratios(rows[0], [{"id": "other", "unit": "ns", "samples": [1] * 99}]) == []
 
 
-def test_timings_of_different_gpus_are_refused(old: Path) -> None:
-    """And those of which one receipt has none."""
-    opened = open_receipt(old)
+MADE_ON: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
+    "one GPU": ({"gpu": "H200"}, {"gpu": "H200"}, ""),
+    "two GPUs": (
+        {"gpu": "H200"},
+        {"gpu": "A100"},
+        "timings of H200 there, of A100 here: no ratio says which is faster",
+    ),
+    "a GPU and none": ({"gpu": "H200"}, {"processor": "Xeon"}, "timings of H200 there, of Xeon here"),
+    "one processor": ({"processor": "Xeon"}, {"processor": "Xeon"}, ""),
+    "two processors": ({"processor": "Xeon"}, {"processor": "EPYC"}, "timings of Xeon there, of EPYC here"),
+}
 
-    def held(gpu: str, rows: list[Any]) -> Any:
-        statement = copy.deepcopy(opened.statement)
-        statement["predicate"]["timings"] = rows
-        statement["predicate"]["kernels"]["identity"]["gpu"] = gpu
-        return replace(opened, statement=statement)
 
-    one = [{"id": "round", "unit": "ns", "samples": [5] * 20}]
-    assert timings.not_timing(held("H200", one), held("H200", one)) == ""
-    assert "no ratio says which is faster" in timings.not_timing(held("H200", one), held("A100", one))
-    assert timings.not_timing(held("H200", one), held("H200", [])) == "NEW holds no timings"
+@pytest.mark.parametrize(("there", "here", "why"), MADE_ON.values(), ids=MADE_ON)
+def test_timings_of_different_machines_are_refused(
+    there: dict[str, str], here: dict[str, str], why: str, old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command, of receipts that verify; nothing else of the comparison changes."""
+
+    def made_on(named: dict[str, str], where: str) -> Path:
+        identity = {"backend": "interpreter"} | named
+        return resealed(old, lambda s: s["predicate"]["kernels"].update(identity=identity), tmp_path / where)
+
+    pair = made_on(there, "there"), made_on(here, "here")
+    assert cli.run(["compare", *map(str, pair), "--json"]) == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    assert said["comparable"]["timing"] == (why == "")
+    assert said["comparable"]["timingReason"].startswith(why)
+    ids = [row["id"] for row in canonical.decode(old.read_bytes())["predicate"]["timings"]]
+    assert [row["id"] for row in said["timings"]] == ([] if why else ids)
+    assert all(row["low"] <= row["ratio"] <= row["high"] for row in said["timings"])
+    assert said["conclusion"] == "no-regression"
+
+
+@pytest.mark.parametrize("without", ["OLD", "NEW", "both"])
+def test_a_receipt_without_timings_is_compared_without(without: str, old: Path, tmp_path: Path) -> None:
+    """Those written before they were taken."""
+    older = resealed(old, lambda s: s["predicate"].pop("timings"), tmp_path)
+    pair = {"OLD": (older, old), "NEW": (old, older), "both": (older, older)}[without]
+    found = compared(*pair)
+    assert (found.exit, found.timings) == (Exit.OK, [])
+    assert found.not_timing == ("neither receipt holds timings" if without == "both" else f"{without} holds no timings")
 
 
 # The command.
@@ -427,7 +455,9 @@ def test_json_says_the_same(old: Path, broken: Path, capsys: pytest.CaptureFixtu
     assert found["conclusion"] == "regression"
     assert found["verdicts"] == {"old": "PASS", "new": "FAIL"}
     assert found["comparable"]["correctness"] is True
-    assert found["comparable"]["timing"] is False
+    assert found["comparable"]["timing"] is True
+    assert {row["mark"] for row in found["timings"]} <= {"faster", "~", "slower"}
+    assert len(found["timings"]) == 6
     assert {"=", "~", "!"} >= {row["mark"] for row in found["cells"]}
     assert found["verified"] == {"old": True, "new": True}
 

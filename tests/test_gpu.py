@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from pp3.harness import backends, bits, campaign, conform, paired
+from pp3.harness import backends, bits, campaign, conform, paired, stopwatch
 from pp3.harness.backends import Arithmetic, Backend
 from pp3.harness.paths import find_vectors
 from pp3.harness.run import sampled_batch
@@ -77,6 +77,17 @@ def test_graph_replay_emits_what_the_reference_does(name: str, size: int, cuda: 
     got, expected = sampler().run(batch), ReferenceSampler().run(batch)
     for field in Emission.__dataclass_fields__:
         assert (getattr(got, field).cpu().numpy() == getattr(expected, field)).all(), field
+
+
+def test_timings_are_of_the_gpu(cuda: Arithmetic) -> None:
+    """By events, of every step: a round, which is eleven launches, takes longer than the last two of them."""
+    batches = [sampled_batch(build(name), 5, 4, SEED, 0, 4) for name in NAMES]
+    rows = {row["id"]: row["samples"] for row in stopwatch.measure(sampler(), batches, True)}
+    assert len(rows) == 3 * len(NAMES)
+    assert {len(samples) for samples in rows.values()} == {stopwatch.SAMPLES}
+    for name in NAMES:
+        whole, last = (np.median(rows[f"{name}/depth-5/rows-4/{step}"]) for step in ("round", "verify"))
+        assert whole > last
 
 
 @pytest.mark.parametrize("name", NAMES)

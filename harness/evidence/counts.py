@@ -74,11 +74,12 @@ def _at_batch(found: Counted, batch: int) -> dict[str, list[int]]:
 
 def _tile(campaign: Campaign, groups: dict[tuple[str, int], list[Cell]], found: Counted, parts: int) -> None:
     """Each request of so many halves proposes at every position, emits at all that it reaches, and has one length."""
+    by_batch = {batch: _at_batch(found, batch) for batch in campaign.spec.batch_sizes}
     for (target, depth), cells in groups.items():
-        for batch in campaign.spec.batch_sizes:
+        for batch, at_batch in by_batch.items():
             requests = campaign.requests_of(depth, batch)
             sizes = [high - low for low, high in halves(0, requests)][:parts]
-            for what, got, wanted in tiling.of(cells, _at_batch(found, batch), depth, sizes):
+            for what, got, wanted in tiling.of(cells, at_batch, depth, sizes):
                 if got != wanted:
                     raise VerificationError(
                         f"{COUNTS}: {target}/depth-{depth} at batch {batch}: {what} add up to {got}, must be {wanted}"

@@ -98,6 +98,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.paired[].first", A, "the first pair that differs"),
         Rule("predicate.seedFamily", D, "from the counts"),
         Rule("predicate.sees", D, "from plan and counts"),
+        Rule("predicate.timings", A, "clocks: what was timed, and how long it took; nothing follows from them"),
+        Rule("predicate.timings[].unit", D, "fixed"),
     ),
     "trial": (
         *EVERY,

@@ -73,6 +73,7 @@ def build(
             "sentence": judgement.sentence,
             "strays": measured.strays,
             "tests": [test.plain() for test in judgement.tests],
+            "timings": measured.timings,
             "tool": {"name": "pp3", "version": __version__},
             "verdict": judgement.verdict.value,
         },

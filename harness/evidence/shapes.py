@@ -133,6 +133,14 @@ class PredicateShape(Strict, frozen=True):
     non_claims: list[str]
 
 
+class TimingShape(Strict, frozen=True):
+    """What was timed, in the order measured."""
+
+    id: str
+    unit: Literal["ns"]
+    samples: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
+
+
 class QualifyShape(PredicateShape, frozen=True):
     """A campaign."""
 
@@ -148,6 +156,7 @@ class QualifyShape(PredicateShape, frozen=True):
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]
     deviations: list[DeviationShape] = []
+    timings: list[TimingShape] = []  # receipts before they were taken lack them
 
 
 class EnumerationShape(Strict, frozen=True):

@@ -140,7 +140,10 @@ FAULTS = (
                 (invariance,),
             ),
             Edit(
-                "run", "np.uint64(j)", f"np.uint64(j) + {FAR.format('batch.rows_per_launch')}", sampler.ReferenceSampler
+                "_propose",
+                "np.uint64(j)",
+                f"np.uint64(j) + {FAR.format('batch.rows_per_launch')}",
+                sampler.ReferenceSampler,
             ),
         ),
     ),
@@ -157,7 +160,7 @@ FAULTS = (
                 (invariance,),
             ),
             Edit(
-                "run",
+                "_verify",
                 "batch.positions,\n",
                 f"batch.positions + {FAR.format('batch.rows_per_launch')},\n",
                 sampler.ReferenceSampler,

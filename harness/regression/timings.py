@@ -41,10 +41,13 @@ def not_timing(old: Opened, new: Opened) -> str:
         return "neither receipt holds timings"
     if not all(held):
         return f"{'NEW' if held[0] else 'OLD'} holds no timings"
-    gpus = [identity(opened.predicate).get("gpu", "a CPU") for opened in (old, new)]
-    if gpus[0] != gpus[1]:
-        return f"timings of {gpus[0]} there, of {gpus[1]} here: no ratio says which is faster"
-    return ""
+    there, here = (_timed_on(identity(opened.predicate)) for opened in (old, new))
+    return "" if there == here else f"timings of {there} there, of {here} here: no ratio says which is faster"
+
+
+def _timed_on(named: dict[str, str]) -> str:
+    """The GPU, or else the processor."""
+    return named.get("gpu") or named.get("processor") or "a CPU"
 
 
 def ratios(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[Ratio]:

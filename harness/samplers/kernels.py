@@ -5,6 +5,7 @@ a batch runs eagerly. Without one the same code runs in Triton's interpreter. Ou
 beforehand, so that an unwritten one cannot pass.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,17 @@ class KernelSampler:
             for first in range(done, len(batch), step):
                 _round(batch, carriers, buffers.rows(first, min(first + step, len(batch))))
         return buffers.emission()
+
+    def steps(self, batch: Batch) -> dict[str, Callable[[], object]]:
+        """The parts of one launch of a whole batch, and both, to be timed: over static buffers, so they can be
+        captured."""
+        carriers, at = _Carriers(batch.target, self.device), _Buffers(batch, self.device)
+        _propose(batch, carriers, at)
+        return {
+            "proposal": lambda: _propose(batch, carriers, at),
+            "verify": lambda: _verify(batch, carriers, at),
+            "round": lambda: _round(batch, carriers, at),
+        }
 
     def _replay(self, batch: Batch, carriers: "_Carriers", buffers: "_Buffers", chunk: int) -> int:
         """Run as many whole chunks as there are by graph replay; the number of requests done."""
@@ -160,6 +172,12 @@ class _Buffers:
 
 def _round(batch: Batch, carriers: _Carriers, at: _Buffers) -> None:
     """One launch group: draft `depth` positions, replace what is given, verify."""
+    _propose(batch, carriers, at)
+    _verify(batch, carriers, at)
+
+
+def _propose(batch: Batch, carriers: _Carriers, at: _Buffers) -> None:
+    """Draft every position and replace what is given."""
     target, depth = batch.target, batch.depth
     drafts = proposal.Drafts(at["proposal_status"], at["proposed"], at["support"], at["tickets"])
     for j in range(depth):
@@ -168,6 +186,10 @@ def _round(batch: Batch, carriers: _Carriers, at: _Buffers) -> None:
             logits, at["sampled"], at["proposal_keys"], at["rounds"], at["positions"], out=drafts, column=j
         )
     torch.where(at["given"] == WANTED, at["proposed"], at["given"], out=at["drafts"])
+
+
+def _verify(batch: Batch, carriers: _Carriers, at: _Buffers) -> None:
+    """Judge the drafts."""
     verifier.verify(
         _target_probs(batch, carriers, at),
         at["drafts"],

@@ -1,5 +1,6 @@
 """The NumPy reference as a sampler under test: every distinct row is allocated and quantised once."""
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -29,20 +30,36 @@ class ReferenceSampler:
 
     def run(self, batch: Batch) -> Emission:
         """See the contract. Rows are independent here, so the launch size changes nothing."""
+        return self._verify(batch, self._propose(batch))
+
+    def steps(self, batch: Batch) -> dict[str, Callable[[], object]]:
+        """The parts of a round, and the whole, to be timed."""
+        proposal = self._propose(batch)
+        return {
+            "proposal": lambda: self._propose(batch),
+            "verify": lambda: self._verify(batch, proposal),
+            "round": lambda: self.run(batch),
+        }
+
+    def _propose(self, batch: Batch) -> reference.Proposal:
+        """Drafts of every position, [n, depth] a field."""
         target, depth = batch.target, batch.depth
-        supports, rows = _tables(target)
+        supports, _ = _tables(target)
         keys, rounds = batch.keys(Purpose.PROPOSAL), batch.rounds
-        start = start_of(target, batch.requests)
-        context = start
+        context = start_of(target, batch.requests)
         columns = []
         for j in range(depth):
             row = target.row_of[j, context]
             position = batch.positions + np.uint64(j)
             columns.append(reference.propose_rows(supports, row, batch.sampled, keys, rounds, position, reference.TAU))
             context = target.context_of[np.maximum(columns[-1].token, 0)]
-        proposal = reference.seal(
-            reference.Proposal(*(np.stack(field, axis=1) for field in zip(*columns, strict=True)))
-        )
+        return reference.seal(reference.Proposal(*(np.stack(field, axis=1) for field in zip(*columns, strict=True))))
+
+    def _verify(self, batch: Batch, proposal: reference.Proposal) -> Emission:
+        """Judge the drafts, or those given instead."""
+        target, depth = batch.target, batch.depth
+        _, rows = _tables(target)
+        start = start_of(target, batch.requests)
         drafts = np.where(batch.given == WANTED, proposal.token, batch.given).astype(np.int32)
         previous = target.context_of[np.maximum(drafts, 0)]
         context = np.concatenate([start[:, None], previous], axis=1)
@@ -55,7 +72,7 @@ class ReferenceSampler:
             proposal.tickets if batch.carrier else None,
             batch.sampled,
             batch.keys(Purpose.VERIFY),
-            rounds,
+            batch.rounds,
             batch.positions,
         )
         return Emission(
