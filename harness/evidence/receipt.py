@@ -41,8 +41,9 @@ def build(
     started: datetime,
     measured: Measured,
     judgement: Judgement,
+    execution: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The statement of one qualification."""
+    """The statement of one qualification; with how it was run, if in pieces (shapes.ExecutionShape)."""
     who = measured.sampler
     return {
         "_type": STATEMENT,
@@ -57,6 +58,7 @@ def build(
             ],
             "deviations": [one.plain() for one in judgement.deviations],
             "environment": provenance.environment(),
+            **({"execution": execution} if execution else {}),
             "kernels": measured.kernels,
             "kind": "qualify",
             "nonClaims": list(NON_CLAIMS),

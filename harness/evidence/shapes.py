@@ -133,6 +133,16 @@ class PredicateShape(Strict, frozen=True):
     non_claims: list[str]
 
 
+class ExecutionShape(Strict, frozen=True):
+    """How a campaign in pieces was run."""
+
+    attempts: Annotated[int, msgspec.Meta(ge=1)]  # starts, of all its shards
+    devices: dict[str, Count]  # pieces by the device that ran them
+    pieces: Annotated[int, msgspec.Meta(ge=1)]
+    repeated: Count  # pieces that were run more than once, with equal results
+    unequal: list[str]  # pieces that came to other counts when they were run again
+
+
 class QualifyShape(PredicateShape, frozen=True):
     """A campaign."""
 
@@ -148,6 +158,7 @@ class QualifyShape(PredicateShape, frozen=True):
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]
     deviations: list[DeviationShape] = []
+    execution: ExecutionShape | None = None  # of a campaign that was run in pieces
 
 
 class EnumerationShape(Strict, frozen=True):
