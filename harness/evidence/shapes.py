@@ -263,6 +263,7 @@ class TrialShape(Strict, frozen=True):
     sentence: str
     non_claims: list[str]
     deviations: list[DeviationShape] = []
+    execution: ExecutionShape | None = None  # of a trial that was run in pieces
 
 
 class SurveyRowShape(Strict, frozen=True):

@@ -193,6 +193,8 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
     for name in trial.STEPS[:-1]:
         detail, _ = _at(name, next, found)
         yield ok(name, detail)
+    if "execution" in predicate:
+        yield ok("pieces", f"{_at('pieces', execution.check_trial, predicate):,}, one a target")
     detail, judged = _at(STATISTICS, next, found)
     compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
     compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
