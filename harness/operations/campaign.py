@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from pp3.harness.errors import CampaignError, Exit
-from pp3.harness.evidence.receipt import utc
+from pp3.harness.evidence.moment import utc
 from pp3.harness.operations.drive import SILENCE, drive
 from pp3.harness.operations.engines import Engine
 from pp3.harness.operations.folder import Folder

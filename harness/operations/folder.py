@@ -19,7 +19,7 @@ from typing import Any
 
 from pp3.harness import canonical
 from pp3.harness.errors import CampaignError, ReceiptError, VerificationError
-from pp3.harness.evidence.receipt import WRITING, write_once
+from pp3.harness.evidence.once import WRITING, write_once
 
 MANIFEST = "campaign.json"
 SAME = ("kind", "planSha256", "counter", "backend", "sourcesSha256")  # what all parts of one campaign share

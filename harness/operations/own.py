@@ -13,7 +13,7 @@ from pp3.harness import promise
 from pp3.harness.backends import Backend
 from pp3.harness.errors import CampaignError, VerificationError
 from pp3.harness.evidence import execution, store
-from pp3.harness.evidence.receipt import utc
+from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.operations.campaign import Task
 from pp3.harness.operations.folder import Folder
 from pp3.harness.operations.order import sources_sha256
@@ -25,7 +25,6 @@ from pp3.harness.shards.cut import Piece, cut
 from pp3.harness.shards.join import join
 
 KIND = "qualify"
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def checked(path: Path | None, said: Mapping[str, Any]) -> campaigns.Campaign:
@@ -98,7 +97,7 @@ def conclude(
     if backend is Backend.CUDA and len(set(devices)) > 1:
         measured.kernels["identity"] |= {"gpu": " and ".join(sorted(set(devices)))}
     ran = execution.plain(max(1, folder.attempts() + others), devices, len(folder.repeated()), folder.unequal())
-    started = datetime.strptime(manifest["startedUtc"], MOMENT).replace(tzinfo=UTC)
+    started = moment(manifest["startedUtc"])
     measured.seconds["pieces"] = sum(part["nanoseconds"] for part in parts.values()) / 1e9
     seed = Seed.of(manifest["planSha256"], manifest["counter"])
     return finish(

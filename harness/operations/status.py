@@ -15,7 +15,7 @@ from typing import Any
 
 from pp3.harness import canonical
 from pp3.harness.errors import CampaignError, ReceiptError
-from pp3.harness.evidence.receipt import utc
+from pp3.harness.evidence.moment import utc
 
 OFTEN = 0.5  # seconds between two writes
 BOOT = Path("/proc/sys/kernel/random/boot_id")

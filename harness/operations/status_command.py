@@ -8,8 +8,8 @@ import click
 
 from pp3.harness import canonical
 from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.evidence.moment import moment
 from pp3.harness.operations.folder import Folder
-from pp3.harness.operations.own import MOMENT
 from pp3.harness.operations.status import State, lives, read_status
 
 STALE = 300.0  # seconds without a word from a process of another machine
@@ -46,7 +46,7 @@ def standing(one: dict[str, Any], now: datetime | None = None) -> str:
         return str(one["state"])
     there = lives(one["process"])
     if there is None:
-        said = datetime.strptime(one["updatedUtc"], MOMENT).replace(tzinfo=UTC)
+        said = moment(one["updatedUtc"])
         there = ((now or datetime.now(UTC)) - said).total_seconds() < STALE
     return State.RUNNING.value if there else "stale"
 

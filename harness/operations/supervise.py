@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
-from pp3.harness.evidence.receipt import stamp, utc
+from pp3.harness.evidence.moment import stamp, utc
 from pp3.harness.operations.folder import Folder
 from pp3.harness.operations.gpu import Gpu, check
 from pp3.harness.operations.status import process, read_status, write_status

@@ -12,11 +12,10 @@ from pp3.harness.errors import CampaignError, VerificationError
 from pp3.harness.evidence import execution, receipt, store
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.execution import AGAIN, target_piece
-from pp3.harness.evidence.receipt import utc
+from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.operations.campaign import Task, parse_shard, run_tasks, said_of
 from pp3.harness.operations.folder import Folder, same
 from pp3.harness.operations.order import sources_sha256
-from pp3.harness.operations.own import MOMENT
 from pp3.harness.operations.tiling import check
 from pp3.harness.operations.where import Where
 from pp3.harness.qualify import CODES, page_of
@@ -176,7 +175,7 @@ def conclude(
         len(folder.repeated()),
         unequal,
     )
-    started = datetime.strptime(manifest["startedUtc"], MOMENT).replace(tzinfo=UTC)
+    started = moment(manifest["startedUtc"])
     statement = trial_receipt.build(found, manifest["counter"], manifest["chosen"], started, judged, ran)
     written = receipt.write(statement, folders.receipts)
     result = Ran(

@@ -34,7 +34,7 @@ class Where:
 
     def open(self) -> Folder:
         """The folder; by default a new one among the runs."""
-        from pp3.harness.evidence.receipt import stamp, utc
+        from pp3.harness.evidence.moment import stamp, utc
         from pp3.harness.evidence.store import open_store
         from pp3.harness.operations.campaign import open_folder
 
