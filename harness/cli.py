@@ -43,6 +43,11 @@ for command in receipt_commands.ALL:
 @click.option("--jobs", type=int, default=1, show_default=True, help="Of another sampler: processes for its targets.")
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
+@click.option("--dir", "folder", type=PATH, help="Run in pieces, kept in this folder as they end.")
+@click.option("--resume", is_flag=True, help="Go on with the campaign in --dir, whatever ended it.")
+@click.option("--shard", metavar="I/N", help="Only this part of the pieces; `pp3 merge` joins them.")
+@click.option("--gpus", metavar="all|N", help="Run in pieces, one process a GPU.")
+@click.option("--dask", metavar="ADDRESS", help="Run in pieces on the workers of this Dask scheduler.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def qualify(
     campaign: Path | None,
@@ -57,17 +62,31 @@ def qualify(
     jobs: int,
     out: Path | None,
     require_gpu: bool,
+    folder: Path | None,
+    resume: bool,
+    shard: str | None,
+    gpus: str | None,
+    dask: str | None,
     as_json: bool,
 ) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
+    from pp3.harness.operations.where import Where
     from pp3.harness.trial import campaign_file
 
+    where = Where(folder=folder, resume=resume, shard=shard, gpus=gpus, dask=dask)
+    where.check()
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)
     if sampler in (None, "", OURS):
         for option, value in (("--image", image), ("--target", targets), ("--jobs", jobs != 1)):
             if value:
                 raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file")
+        if where.asked:
+            from pp3.harness.operations.command import run_any
+
+            values = {"requests": requests, "detect": detect, "tolerance": tolerance}
+            said = {key: value for key, value in values.items() if value is not None}
+            return run_any(where, campaign, device, counter, out, require_gpu, as_json, said)
         from pp3.harness.qualify import run_command
 
         return run_command(campaign, device, requests, counter, out, require_gpu, as_json, detect, tolerance)
@@ -76,7 +95,32 @@ def qualify(
 
     refuse_contradiction(device, require_gpu)
     spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect, tolerance)
+    if where.asked:
+        from pp3.harness.operations.trial import run_command as run_pieces
+
+        return run_pieces(where, spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
     return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
+
+
+@commands.command()
+@click.argument("folders", type=PATH, nargs=-1, required=True, metavar="DIR [OTHER]...")
+@click.option("--out", type=PATH, help=OUT)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def merge(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
+    """Join the parts of a campaign, from as many folders as there are, into one receipt; DIR takes in the others."""
+    from pp3.harness.operations.command import merge as merge_folders
+
+    return merge_folders(folders, out, as_json)
+
+
+@commands.command()
+@click.argument("folder", type=PATH, metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list, one object for each shard.")
+def status(folder: Path, as_json: bool) -> int:
+    """How far the campaign in a folder has come: by cell, requests a second, time left."""
+    from pp3.harness.operations.status_command import run_command
+
+    return run_command(folder, as_json)
 
 
 @commands.command()

@@ -16,7 +16,7 @@ from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.interrupts import held_until_released
 from pp3.harness.progress import Bar
-from pp3.harness.run import run
+from pp3.harness.run import Measured, run
 from pp3.harness.seeds import Seed
 from pp3.harness.verdict import Verdict, conclude
 
@@ -58,6 +58,25 @@ def run_command(
             bar.update(stage, done, total)
 
         measured = run(chosen, seed, where, progress)
+    return finish(chosen, seed, number, how, started, measured, folders, as_json, clock)
+
+
+def finish(
+    chosen: campaigns.Campaign,
+    seed: Seed,
+    number: int,
+    how: str,
+    started: datetime,
+    measured: Measured,
+    folders: store.Store,
+    as_json: bool,
+    clock: float,
+    execution: dict[str, Any] | None = None,
+) -> int:
+    """Judge what was measured, write the receipt and the page, say one sentence; the exit code.
+
+    `clock` is perf_counter at the start; `execution` is how a campaign in pieces was run.
+    """
     judgement = conclude(
         chosen,
         measured.counts,
@@ -66,8 +85,9 @@ def run_command(
         measured.pairs,
         measured.kernels,
         {"name": measured.sampler.name, "version": measured.sampler.version, "backend": measured.sampler.backend},
+        execution["unequal"] if execution else (),
     )
-    statement = receipt.build(chosen, seed, number, how, started, measured, judgement)
+    statement = receipt.build(chosen, seed, number, how, started, measured, judgement, execution)
     written = receipt.write(statement, folders.receipts)
     try:
         page = page_of(statement, written, folders.reports)

@@ -103,7 +103,7 @@ def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
     _campaign(campaign, seed, sampler, measured, progress)
     found["identity"] = kernel_evidence("identity", Backend.CUDA, document, seed.value)  # all kernels are compiled now
     progress("kernels", len(PARTS), len(PARTS))
-    measured.kernels = _kernels(found)
+    measured.kernels = kernels_of(found)
     _time(campaign, seed, sampler, measured, max(campaign.spec.batch_sizes), Backend.CUDA)
     return measured
 
@@ -259,7 +259,8 @@ def known_answers(device: Backend) -> list[dict[str, Any]]:
 PARTS = ("requests", "verify", "proposal", "conform", "identity")  # the longest first
 
 
-def _kernels(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def kernels_of(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """What is shown of the kernels, in receipt form, of all its parts."""
     return {
         "bits": [*found["proposal"], *found["verify"], *found["requests"]],
         "conform": found["conform"],
@@ -287,4 +288,4 @@ def _wait(parts: "dict[str, Future[list[dict[str, Any]]]]", progress: Progress) 
         if error.exit_code is not Exit.UNAVAILABLE:
             raise
         return {"bits": [], "conform": [], "identity": {}, "missing": str(error)}
-    return _kernels(found)
+    return kernels_of(found)

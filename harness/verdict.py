@@ -5,6 +5,7 @@ deviation), INCONCLUSIVE (a required check missing or on its threshold, a deviat
 significant deviation that is certainly no larger than the tolerance), PASS (no evidence against the exact law).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -98,8 +99,12 @@ def conclude(
     pairs: list[dict[str, Any]],
     kernels: dict[str, Any],
     sampler: dict[str, Any],
+    unequal: Sequence[str] = (),
 ) -> Judgement:
-    """Judge everything a run found. All arguments but the campaign are in receipt form."""
+    """Judge everything a run found. All arguments but the campaign are in receipt form.
+
+    `unequal` names each piece of the campaign that was run twice and came to other counts the second time.
+    """
     merged, checks = merge(counts), design(campaign)
     tests = [judge(check, merged, campaign.spec.power) for check in checks]
     deviations = weighed(checks, tests, merged, merge(first), campaign.spec.tolerance)
@@ -108,7 +113,12 @@ def conclude(
     compared = sum(row["pairs"] for row in pairs)
     differ = sum(row["mismatches"] for row in pairs)
 
-    invalid = {Part.LAW: [f"{count} x {name}" for name, count in breaches.items() if count and name in CONTRACT]}
+    invalid = {
+        Part.LAW: [
+            *(f"{count} x {name}" for name, count in breaches.items() if count and name in CONTRACT),
+            *(f"{name} came to other counts when it was run again" for name in unequal),
+        ]
+    }
     failed = {
         Part.LAW: [
             *([f"{breaches['unreachable']} events the law cannot reach"] if breaches["unreachable"] else []),

@@ -66,6 +66,11 @@ PLANNED = (
     Rule("predicate.breaches", A, "counts; any makes the verdict INVALID or FAIL"),
     Rule("predicate.tests", D, "every statistic, level and outcome, from plan and counts"),
     Rule("predicate.deviations", D, "the bounds of each deviation, from plan and counts"),
+    Rule("predicate.execution.pieces", D, "those that the plan is cut into"),
+    Rule("predicate.execution.attempts", A, "how often it was started"),
+    Rule("predicate.execution.devices", A, "how many pieces each device ran; they add up to all"),
+    Rule("predicate.execution.repeated", A, "pieces that came twice, with equal results"),
+    Rule("predicate.execution.unequal", A, "pieces of the plan; any makes the verdict INVALID"),
 )
 DEVICE = Rule("predicate.kernels.identity", A, "the device and what was compiled for it")
 SAMPLER = Rule("predicate.sampler", A, "who says to have run; the reviewer compares it with --expect-sampler")

@@ -16,7 +16,7 @@ import pp3
 
 TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
 ROOTS = {  # by what `kind_of` says of a receipt
-    "qualify": ("pp3.harness.run", "pp3.harness.verdict"),
+    "qualify": ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
     "trial": TRIAL,

@@ -5,8 +5,6 @@ SHA-256, and it is never replaced: temp file, fsync, link.
 """
 
 import hashlib
-import os
-import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,10 @@ from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign, plan_sha256
 from pp3.harness.errors import Exit, ReceiptError
 from pp3.harness.evidence import provenance
+from pp3.harness.evidence.moment import stamp as stamp
+from pp3.harness.evidence.moment import utc as utc
+from pp3.harness.evidence.once import leftovers as leftovers
+from pp3.harness.evidence.once import write_once as write_once
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT, check_shape
 from pp3.harness.exact import oracle, suite
 from pp3.harness.run import Measured
@@ -24,7 +26,6 @@ from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.verdict import Judgement
 
-WRITING = ".writing-"  # begins the name of a file until it is whole
 NON_CLAIMS = (
     "Not qualified for serving.",
     "Nothing is shown of any real model, model pair, grammar lifecycle or other hardware.",
@@ -41,8 +42,9 @@ def build(
     started: datetime,
     measured: Measured,
     judgement: Judgement,
+    execution: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The statement of one qualification."""
+    """The statement of one qualification; with how it was run, if in pieces (shapes.ExecutionShape)."""
     who = measured.sampler
     return {
         "_type": STATEMENT,
@@ -57,6 +59,7 @@ def build(
             ],
             "deviations": [one.plain() for one in judgement.deviations],
             "environment": provenance.environment(),
+            **({"execution": execution} if execution else {}),
             "kernels": measured.kernels,
             "kind": "qualify",
             "nonClaims": list(NON_CLAIMS),
@@ -129,44 +132,6 @@ def write(statement: dict[str, Any], folder: Path) -> Path:
     return write_once(folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content)
 
 
-def stamp(moment: str) -> str:
-    """A UTC moment as it stands in a file name."""
-    return moment.replace("-", "").replace(":", "")
-
-
-def write_once(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all. FileExistsError if it exists, OSError if it cannot be written.
-
-    Killed at any moment it leaves no file of this name, or the whole one, and perhaps one that `leftovers` names.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f"{WRITING}{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        os.chmod(temporary, 0o444)
-        os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return path
-
-
-def leftovers(folder: Path) -> list[Path]:
-    """Files of a folder that a write broken off has left, or one under way is making; none is a receipt."""
-    return sorted(folder.glob(f"{WRITING}*")) if folder.is_dir() else []
-
-
 def read(path: Path) -> tuple[bytes, dict[str, Any]]:
     """The bytes of a receipt and the statement they hold. ReceiptError: missing 2, malformed or another kind 1."""
     try:
@@ -179,8 +144,3 @@ def read(path: Path) -> tuple[bytes, dict[str, Any]]:
     except ReceiptError as error:
         raise ReceiptError(f"{path}: {error}") from None
     return content, statement
-
-
-def utc(moment: datetime) -> str:
-    """A moment as receipts hold it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -141,6 +141,16 @@ class TimingShape(Strict, frozen=True):
     samples: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
 
 
+class ExecutionShape(Strict, frozen=True):
+    """How a campaign in pieces was run."""
+
+    attempts: Annotated[int, msgspec.Meta(ge=1)]  # starts, of all its shards
+    devices: dict[str, Count]  # pieces by the device that ran them
+    pieces: Annotated[int, msgspec.Meta(ge=1)]
+    repeated: Count  # pieces that were run more than once, with equal results
+    unequal: list[str]  # pieces that came to other counts when they were run again
+
+
 class QualifyShape(PredicateShape, frozen=True):
     """A campaign."""
 
@@ -157,6 +167,7 @@ class QualifyShape(PredicateShape, frozen=True):
     sees: dict[str, str]
     deviations: list[DeviationShape] = []
     timings: list[TimingShape] = []  # receipts before they were taken lack them
+    execution: ExecutionShape | None = None  # of a campaign that was run in pieces
 
 
 class EnumerationShape(Strict, frozen=True):
@@ -261,6 +272,7 @@ class TrialShape(Strict, frozen=True):
     sentence: str
     non_claims: list[str]
     deviations: list[DeviationShape] = []
+    execution: ExecutionShape | None = None  # of a trial that was run in pieces
 
 
 class SurveyRowShape(Strict, frozen=True):

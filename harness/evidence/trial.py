@@ -34,8 +34,15 @@ def judge(found: Found) -> TrialJudgement:
     return conclude(found.trial, found.measured, name_of(found.device))
 
 
-def build(found: Found, counter: int, chosen: str, started: datetime, judged: TrialJudgement) -> dict[str, Any]:
-    """The statement of one trial."""
+def build(
+    found: Found,
+    counter: int,
+    chosen: str,
+    started: datetime,
+    judged: TrialJudgement,
+    execution: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The statement of one trial; with how it was run, if in pieces (shapes.ExecutionShape)."""
     trial, who, measured = found.trial, found.trial.who, found.measured
     loaded = found.sources.image
     return {
@@ -50,6 +57,7 @@ def build(found: Found, counter: int, chosen: str, started: datetime, judged: Tr
             "deviations": [one.plain() for one in judged.deviations],
             "effects": {check: effect_plain(effect) for check, effect in judged.effects.items()},
             "environment": provenance.environment(),
+            **({"execution": execution} if execution else {}),
             "kind": "trial",
             "nonClaims": list(NON_CLAIMS),
             "plan": trial.plan,

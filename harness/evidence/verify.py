@@ -16,7 +16,7 @@ from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
-from pp3.harness.evidence import kernels, provenance, survey, trial
+from pp3.harness.evidence import execution, kernels, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
 from pp3.harness.evidence.review import Review
@@ -171,6 +171,9 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     _at("kernels", kernels.check, campaign, predicate)
     rows = sum(row["rows"] for row in predicate["kernels"]["bits"])
     yield ok("kernels", f"{rows:,} rows of bits, and known answers, as the plan implies")
+    if "execution" in predicate:
+        pieces = _at("pieces", execution.check, campaign, predicate)
+        yield ok("pieces", f"{pieces:,}, as the plan is cut")
     counts, first = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, first, predicate)
@@ -190,6 +193,8 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
     for name in trial.STEPS[:-1]:
         detail, _ = _at(name, next, found)
         yield ok(name, detail)
+    if "execution" in predicate:
+        yield ok("pieces", f"{_at('pieces', execution.check_trial, predicate):,}, one a target")
     detail, judged = _at(STATISTICS, next, found)
     compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
     compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
@@ -256,5 +261,12 @@ def _laws(campaign: Campaign, predicate: dict[str, Any]) -> None:
 
 def _conclude(campaign: Campaign, counts: Counted, first: Counted, predicate: dict[str, Any]) -> Judgement:
     return conclude(
-        campaign, counts, first, predicate["breaches"], predicate["paired"], predicate["kernels"], predicate["sampler"]
+        campaign,
+        counts,
+        first,
+        predicate["breaches"],
+        predicate["paired"],
+        predicate["kernels"],
+        predicate["sampler"],
+        predicate.get("execution", {}).get("unequal", ()),
     )
