@@ -15,7 +15,7 @@ or starts are dealt in turn: class k is followed by class k + lag.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -37,8 +37,8 @@ ROUNDS = ("rows", "slots", "identities", CARRIED)
 FINE = 1 << 40  # to which masses are rounded where ranges of ids are chosen
 
 
-def dependence_cells(law: Law, depth: int, events: Collection[Event]) -> list[Cell]:
-    """Every cell of one target and depth, of the wanted events, in a fixed order."""
+def dependence_cells(law: Law, depth: int, events: Collection[Event], lags: Sequence[int] = LAGS) -> list[Cell]:
+    """Every cell of one target and depth, of the wanted events, in a fixed order; pairs of requests at these lags."""
     drafts_only = Event.TOKEN not in events and Event.PROPOSAL in events
     found: list[Cell] = []
     if Event.PREFIX in events:
@@ -46,7 +46,7 @@ def dependence_cells(law: Law, depth: int, events: Collection[Event]) -> list[Ce
     if Event.RECOVERY in events:
         found += _recoveries(law, depth)
     first = [_first(law, depth, k, drafts_only) for k in range(classes(law))]
-    for lag in LAGS:
+    for lag in lags:
         found += [_match(law, depth, f"requests-{lag}", k, first, lag) for k in range(len(first))]
     found += [_pair(law, depth, k, first) for k in range(len(first))]
     if len(first) == 1:

@@ -16,7 +16,7 @@ from scipy import optimize, special, stats
 
 from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import CAMPAIGN, Cell, Event, enumerate_cells
-from pp3.harness.dependence import dependence_cells
+from pp3.harness.dependence import LAGS, dependence_cells
 from pp3.harness.edition import LAST, Edition
 from pp3.harness.oracle import Law
 from pp3.harness.paired import rows_for
@@ -130,15 +130,22 @@ def groups(campaign: Campaign) -> list[Group]:
                 end = first + campaign.requests_of(depth, size)
                 parts += [Part(first=low, requests=high - low) for low, high in halves(first, end)]
                 first = end
-            found.append(Group(cells=cells_of(target, depth), depth=depth, parts=tuple(parts)))
+            found.append(Group(cells=cells_of(target, depth, lags_of(campaign)), depth=depth, parts=tuple(parts)))
     return found
 
 
 @lru_cache(maxsize=64)
-def cells_of(target: Target, depth: int) -> list[Cell]:
+def cells_of(target: Target, depth: int, lags: tuple[int, ...] = LAGS) -> list[Cell]:
     """Every cell of one target and depth of our own campaigns; the same list each time, to be read only."""
     law = Law(target)
-    return enumerate_cells(law, depth) + dependence_cells(law, depth, CAMPAIGN)
+    return enumerate_cells(law, depth) + dependence_cells(law, depth, CAMPAIGN, lags)
+
+
+def lags_of(campaign: Campaign) -> tuple[int, ...]:
+    """Distances of the requests that are compared: the usual ones, and that of a row in two launches of any size."""
+    if campaign.edition is Edition.SPREAD:
+        return LAGS
+    return tuple(sorted({*LAGS, *(size for size in campaign.spec.batch_sizes)}))
 
 
 def design(campaign: Campaign) -> list[Check]:

@@ -19,7 +19,7 @@ import numpy as np
 from pp3.harness import backends, bits, conform, paired, stopwatch
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import SHARD, Campaign, check_sampler, of_document, pair_shards
-from pp3.harness.design import cells_of
+from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.paths import find_vectors
 from pp3.harness.places import halves
@@ -150,7 +150,7 @@ def _campaign(
             if (target.name, depth) not in wanted:
                 next_request += sum(campaign.requests_of(depth, size) for size in sizes)
                 continue
-            cells = cells_of(target, depth)
+            cells = cells_of(target, depth, lags_of(campaign))
             for size in sizes:
                 tally = Tally(target, depth, cells)
                 last = next_request + campaign.requests_of(depth, size)

@@ -14,7 +14,7 @@ from pp3.harness import promise
 from pp3.harness.battery import Counts, TestResult, judge, number, seed_family
 from pp3.harness.campaign import Campaign
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import Check, cells_of, design
+from pp3.harness.design import Check, cells_of, design, lags_of
 from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.tolerance import Weighed, Worth, weigh
 
@@ -76,7 +76,10 @@ def merge(counts: dict[tuple[str, int], list[int]]) -> Counts:
 
 def all_cells(campaign: Campaign) -> list[Cell]:
     """Every cell of a campaign, in the order of its plan."""
-    return [cell for target in campaign.targets for depth in campaign.spec.depths for cell in cells_of(target, depth)]
+    lags = lags_of(campaign)
+    return [
+        cell for target in campaign.targets for depth in campaign.spec.depths for cell in cells_of(target, depth, lags)
+    ]
 
 
 def weighed(

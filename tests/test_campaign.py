@@ -346,6 +346,7 @@ CHANGED: dict[str, Any] = {
     "detect": 0.1,
     "tolerance": 0.01,
     "weights": {"law": 0.5, "conditional": 0.5},
+    "battery": 1,
 }
 
 

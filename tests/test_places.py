@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from pp3.harness import campaign as campaigns
+from pp3.harness.backends import Backend
 from pp3.harness.cells import Event
 from pp3.harness.dependence import LAGS, WINDOW, dependence_cells
-from pp3.harness.design import Check, Method, design, groups
+from pp3.harness.design import Check, Method, design, groups, lags_of
 from pp3.harness.edition import Edition
 from pp3.harness.errors import CampaignError
 from pp3.harness.neighbours import Neighbours, pairs_in
@@ -21,6 +22,7 @@ from pp3.harness.oracle import Law
 from pp3.harness.paired import rows_for
 from pp3.harness.places import Part, halves, pairs_by_class, placed
 from pp3.harness.power import detectable
+from pp3.harness.run import parts_of, run_parts
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
@@ -29,6 +31,7 @@ from pp3.harness.trial.judge import conclude
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plan import Trial, TrialSpec, make
 from pp3.harness.trial.problems import EVENTS, choose
+from pp3.harness.verdict import all_cells
 from pp3.targets import Target, pairs
 
 SIZES = (0, 1, 2, 5, 127, 129, 1000, 4999, WINDOW - 1, WINDOW, WINDOW + 77, 3 * WINDOW + 12_345)
@@ -214,3 +217,20 @@ def test_only_pairs_of_requests_are_placed() -> None:
     for one, other in zip(cells, found, strict=True):
         if one.event not in BETWEEN or "requests-" not in one.pattern:
             assert one is other
+
+
+def test_requests_a_launch_apart_are_compared() -> None:
+    """Rows of two launches of any size, not of the usual distances only; an older plan has those alone."""
+    document = {"targets": ["context"], "requests": 24_000, "paired": 0, "batch_sizes": [1, 5, 48], "depths": [4]}
+    chosen = campaigns.of_document(document, "a test")
+    assert lags_of(chosen) == tuple(sorted({*LAGS, 5, 48}))
+    assert lags_of(campaigns.of_document(document | {"battery": Edition.SPREAD}, "a test")) == LAGS
+    found = run_parts(chosen, Seed(bytes(32)), Backend.REFERENCE, parts_of(chosen), lambda *_: None).counts
+    assert [name for name, size in found if size == 5] == [cell.id for cell in all_cells(chosen)]
+    checks = {check.id: check for check in design(chosen)}
+    for size in (5, 48):
+        name = f"context/depth-4/match/requests-{size}"
+        counted = sum(sum(counts) for (cell, _), counts in found.items() if cell.startswith(f"{name}/"))
+        parts = [part for group in groups(chosen) for part in group.parts]
+        assert counted == sum(pairs_in(part.requests, size) for part in parts)
+        assert checks[name].events == counted

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pp3.harness.errors import Exit
 from pp3.harness.evidence import receipt
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.regression import offender, script
-from pp3.harness.regression.offender import first_offender, span_of
+from pp3.harness.regression.offender import Offender, first_offender, span_of
 from pp3.harness.run import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.samplers.torch_controls import StandardRejection
@@ -33,6 +34,7 @@ from pp3.kernels import reference
 
 SMALL = {"targets": ["disjoint", "invalidated"], "requests": 20_000, "paired": 64, "batch_sizes": [1, 3], "depths": [4]}
 SAID = re.compile(r"\bp = ([0-9.e-]+), level ([0-9.e-]+)")
+LINES = 40  # of a request's script, laws of 32 tokens and more among them
 Predicate = dict[str, Any]
 
 
@@ -161,7 +163,7 @@ def test_every_method_was_met(failing: dict[str, Path], trial: Path) -> None:
 
 
 def test_a_forbidden_token_is_followed_to_its_request(failing: dict[str, Path], tmp_path: Path) -> None:
-    """Key, counter, inputs, expected and got: without the fault the script's own walk emits another token."""
+    """Key, counter, inputs, expected and got: without the fault the script's own draw is another token."""
     path = failing["tokens"]
     for test in [test for test in predicate(path)["tests"] if test["forbidden"]][:4]:
         with pytest.MonkeyPatch.context() as patch:
@@ -171,16 +173,36 @@ def test_a_forbidden_token_is_followed_to_its_request(failing: dict[str, Path], 
         text = out.read_text("utf-8")
         assert code == 1
         assert f"PP3 receipt sha256 {path.stem.rpartition('-')[2]}" in text
-        assert re.search(r"DRAFT_KEY, KEY = 0x[0-9a-f]{16}, 0x[0-9a-f]{16}", text)
-        [expected, got] = re.findall(r"\[([^]]*)\]", printed.splitlines()[1])
-        one, other = ([int(token) for token in tokens.split(",")] for tokens in (expected, got))
-        assert one[:-1] == other[:-1]
-        assert (one[-1] + 1 - other[-1]) % 97 == 0  # what the fault does
-        assert "import" not in text
+        assert re.search(r"KEY, ROUND, POSITION = 0x[0-9a-f]{16}, \d+, \d+", text)
+        found = re.fullmatch(r"token \d: expected \((\d+), False\), got \((\d+), False\)\n", printed)
+        assert found is not None, printed
+        assert (int(found[1]) + 1 - int(found[2])) % 97 == 0  # what the fault does
+        assert re.findall("import.*", text) == ["import accumulate"]
+        assert len(text.splitlines()) <= LINES
+
+
+def ended(text: str) -> Any:
+    """The exit code of a script that is run here."""
+    with pytest.raises(SystemExit) as end:
+        exec(compile(text, "script", "exec"), {"print": lambda *_: None})
+    return end.value.code
+
+
+def altered(right: Offender) -> list[Offender]:
+    """The same request drafted, emitted or ended otherwise."""
+    found = [
+        replace(right, proposed=[*right.proposed[:-1], right.proposed[-1] + 1]),
+        replace(right, tokens=[*right.tokens[:-1], right.tokens[-1] + 1]),
+    ]
+    if len(right.tokens) > 1:
+        found.append(replace(right, tokens=right.tokens[:-1]))
+    if len(right.tokens) < 5:
+        found.append(replace(right, tokens=[*right.tokens, 0]))
+    return found
 
 
 def test_the_walk_of_the_script_is_the_reference(tmp_path: Path) -> None:
-    """Of requests without a fault every script finds what was emitted: bonus, residual, invalidated, full target."""
+    """Of requests without a fault every script finds what was emitted: drafts, and each kind of token."""
     campaign = of_document(SMALL | {"targets": ["equal-q", "invalidated", "context"]}, "a test")
     seed = Seed.of(plan_sha256(campaign), 1)
     lengths, void = set(), 0
@@ -190,11 +212,14 @@ def test_the_walk_of_the_script_is_the_reference(tmp_path: Path) -> None:
             found = offender._of_request(target, 4, 3, seed, request)
             lengths.add(len(found.tokens))
             void += found.drafts[len(found.tokens) - 1 :][:1] == [-1]
-            out = tmp_path / f"{request}.py"
-            out.write_text(script.one_request(["a request"], found), "utf-8")
-            with pytest.raises(SystemExit) as end:
-                exec(compile(out.read_text("utf-8"), str(out), "exec"), {"print": lambda *_: None})
-            assert end.value.code == 0, request
+            texts = list(script.of_request(["a request"], found))
+            assert len(texts) == 4 + len(found.tokens)
+            assert [ended(text) for text in texts] == [0] * len(texts), request
+            for wrong in altered(found):
+                codes = [ended(text) for text in script.of_request(["a request"], wrong)]
+                assert codes.count(1) >= 1, (request, wrong)
+    out = tmp_path / "last.py"
+    out.write_text(texts[-1], "utf-8")
     assert lengths == {1, 2, 3, 4, 5}
     assert void
     assert bare(out)[0] == 0

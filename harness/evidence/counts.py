@@ -4,7 +4,7 @@ from typing import Any
 
 from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import Cell
-from pp3.harness.design import cells_of
+from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import tiling
 from pp3.harness.places import halves
@@ -22,7 +22,9 @@ def counts_of(campaign: Campaign, predicate: dict[str, Any]) -> tuple[Counted, C
     if len(found) != len(predicate["cells"]):
         raise VerificationError(f"{COUNTS}: a cell is there twice")
     groups = {
-        (target.name, depth): cells_of(target, depth) for target in campaign.targets for depth in campaign.spec.depths
+        (target.name, depth): cells_of(target, depth, lags_of(campaign))
+        for target in campaign.targets
+        for depth in campaign.spec.depths
     }
     cells = [cell for group in groups.values() for cell in group]
     expected = {

@@ -9,7 +9,6 @@ from pp3.harness.campaign import SHARD, Campaign, pair_shards
 from pp3.harness.design import cells_of
 from pp3.harness.paired import rows_for
 from pp3.harness.run import sampled_batch
-from pp3.harness.samplers.contract import WANTED
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import Tally
@@ -28,7 +27,6 @@ class Offender:
     position: int  # of the first draft
     tickets: list[dict[int, int]]  # of each draft: the proposal's law over 2^24
     weights: list[dict[int, int]]  # of each token that may be emitted: the target's law over 2^24
-    wanted: list[bool]  # whether the sampler drafted the position itself
     proposed: list[int]
     drafts: list[int]  # as verified
     tokens: list[int]
@@ -99,7 +97,6 @@ def _of_request(target: Target, depth: int, size: int, seed: Seed, request: int)
         position=int(batch.positions[0]),
         tickets=[_sparse(row) for row in tickets],
         weights=[_sparse(row) for row in weights],
-        wanted=(batch.given[0] == WANTED).tolist(),
         proposed=proposed,
         drafts=drafts,
         tokens=emission.tokens[0, : int(emission.num_sampled[0])].tolist(),

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ def repro(opened: Opened, test: dict[str, Any]) -> str:
         f"{test['forbidden']} forbidden outcomes. Exit 1 while it fails.",
     ]
     if test["forbidden"]:
-        text = _of_request(opened, test, about)
-        return text if text and _code(text) == Exit.NEGATIVE else script.forbidden(about, _strays(opened, test))
+        tried = (text for text in _of_request(opened, test, about) if _code(text) == Exit.NEGATIVE)
+        return next(tried, "") or script.forbidden(about, _strays(opened, test))
     check, counts = _planned(opened, test["id"])
     text = statistic(check, counts, test, about)
     if _code(text) != Exit.NEGATIVE:
@@ -135,18 +136,17 @@ def _rows(opened: Opened, test: dict[str, Any]) -> list[dict[str, Any]]:
     return [stray for stray in opened.predicate["strays"] if stray["cell"] in counted]
 
 
-def _of_request(opened: Opened, test: dict[str, Any], about: list[str]) -> str:
-    """The script of the first request with a forbidden outcome; "" if the reference here has none."""
+def _of_request(opened: Opened, test: dict[str, Any], about: list[str]) -> Iterator[str]:
+    """A script of each step of the first request with a forbidden outcome; none if the reference here has none."""
     if opened.kind == TRIAL:
-        return ""
+        return
     p = opened.predicate
     stray = _rows(opened, test)[0]
     seed = Seed.of(p["planSha256"], p["seed"]["counter"])
     found = first_offender(of_plan(p["plan"]), seed, stray["cell"], stray["batch"], stray["outcome"])
-    if found is None:
-        return ""
-    where = f"request {found.request}, the first that comes to outcome {stray['outcome']} of {stray['cell']}"
-    return script.one_request([*about, f"{where}, which its law forbids"], found)
+    if found is not None:
+        where = f"request {found.request}, the first that comes to outcome {stray['outcome']} of {stray['cell']}"
+        yield from script.of_request([*about, f"{where}, which its law forbids"], found)
 
 
 def _code(text: str) -> int:

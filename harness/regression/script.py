@@ -1,14 +1,14 @@
 """Scripts that show one failed check without PP3: plain Python, integers in, exit 1 while the failure stands."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pp3.harness.dependence import RARE
 from pp3.harness.regression.offender import Offender
 
 Table = list[list[tuple[int, int]]]  # of each cell and stratum, (integer share of the law, events) of each group
-LINE = 110
+LINE = 114
 
 TAIL = '''
 def tail(x, df):
@@ -86,54 +86,43 @@ for cell, outcome, got in FORBIDDEN:
 raise SystemExit(1 if any(got for _, _, got in FORBIDDEN) else 0)
 """
 
-ROUND = '''
-DRAFT_KEY, KEY = 0x{draft_key:016x}, 0x{key:016x}  # Philox4x32-10, of drafts and of verification
-ROUND, POSITION = {round}, {position}  # counter of draft j: ROUND and POSITION + j, low word first
-# Of each position, token: tickets of the proposal, and weight of the target; both over 2^24.
-TICKETS = {tickets}
-WEIGHTS = {weights}
-DRAFTED, PROPOSED = {wanted}, {proposed}  # whether the sampler drafted a position itself, and what
-DRAFTS, GOT = {drafts}, {tokens}  # as verified (-1 invalidated), and the tokens emitted
+DRAW = """
+from itertools import accumulate
 
+KEY, ROUND, POSITION = 0x{key:016x}, {round}, {position}  # of Philox: its key, and its counter, low word first
+{inputs}
 
-def words(key, position):
-    c0, c1, c2, c3 = ROUND & 0xFFFFFFFF, ROUND >> 32, position & 0xFFFFFFFF, position >> 32
-    for i in range(10):
-        k0, k1 = key + i * 0x9E3779B9 & 0xFFFFFFFF, (key >> 32) + i * 0xBB67AE85 & 0xFFFFFFFF
-        a, b = 0xD2511F53 * c0, 0xCD9E8D57 * c2
-        c0, c1, c2, c3 = b >> 32 ^ c1 ^ k0, b & 0xFFFFFFFF, a >> 32 ^ c3 ^ k1, a & 0xFFFFFFFF
-    return c0, c1, c2, c3
+M = 0xFFFFFFFF
+c0, c1, c2, c3 = ROUND & M, ROUND >> 32, POSITION & M, POSITION >> 32
+for i in range(10):  # Philox4x32-10
+    k0, k1 = KEY + i * 0x9E3779B9 & M, (KEY >> 32) + i * 0xBB67AE85 & M
+    a, b = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+    c0, c1, c2, c3 = b >> 32 ^ c1 ^ k0, b & M, a >> 32 ^ c3 ^ k1, a & M
+{expected}
+print("{what}: expected %s, got %s" % (expected, GOT))
+raise SystemExit(1 if expected != GOT else 0)
+"""
 
+DRAFTED = """
+place = c0 >> 8
+expected = next(token for token, end in zip(TICKETS, accumulate(TICKETS.values())) if place < end)
+"""
 
-def at(table, place):
-    for token in sorted(table):
-        place -= table[token]
-        if place < 0:
-            return token
+KEPT = """
+kept = c0 * TICKETS.get(DRAFT, 0) < WEIGHTS.get(DRAFT, 0) << 32
+left = {token: n - TICKETS.get(token, 0) for token, n in WEIGHTS.items() if n > TICKETS.get(token, 0)}
+law = left or WEIGHTS
+"""
 
+UNJUDGED = """
+kept, law = False, WEIGHTS
+"""
 
-def pick(table, w):
-    """The token at the high 64 bits of w1 + 2^32 w2 times the mass, in units of 2^-48."""
-    place = (w[1] | w[2] << 32) * (sum(table.values()) << 24) >> 64
-    return at({{token: part << 24 for token, part in table.items()}}, place)
-
-
-def emitted():
-    for j, draft in enumerate(DRAFTS):
-        w, weights, tickets = words(KEY, POSITION + j), WEIGHTS[j], TICKETS[j]
-        if draft < 0:
-            return DRAFTS[:j] + [pick(weights, w)]
-        if not w[0] * tickets.get(draft, 0) < weights.get(draft, 0) << 32:
-            left = {{t: n - tickets.get(t, 0) for t, n in weights.items() if n > tickets.get(t, 0)}}
-            return DRAFTS[:j] + [pick(left or weights, w)]
-    return DRAFTS + [pick(WEIGHTS[-1], words(KEY, POSITION + len(DRAFTS)))]
-
-
-drafted = [at(TICKETS[j], words(DRAFT_KEY, POSITION + j)[0] >> 8) for j in range(len(PROPOSED))]
-print("drafts: expected %s, got %s" % (drafted, PROPOSED))
-print("tokens: expected %s, got %s" % (emitted(), GOT))
-raise SystemExit(1 if drafted != PROPOSED or emitted() != GOT else 0)
-'''
+EMITTED = """
+place = (c1 | c2 << 32) * (sum(law.values()) << 24) >> 64  # in units of 2^-24 of a weight
+drawn = next(token for token, end in zip(law, accumulate(law.values())) if place < end << 24)
+expected = (DRAFT if kept else drawn, kept)
+"""
 
 
 def deviation(about: Sequence[str], level: str, cells: Table) -> str:
@@ -162,16 +151,42 @@ def forbidden(about: Sequence[str], rows: Sequence[tuple[str, int, int]]) -> str
     return _script(about, FORBIDDEN, rows=_shown(rows))
 
 
-def one_request(about: Sequence[str], offender: Offender) -> str:
-    """One request of our own sampler, drafted and verified again from its key, counter and inputs."""
-    values = {name: getattr(offender, name) for name in Offender.__slots__}
-    tables = {name: _shown(values[name]) for name in ("tickets", "weights")}
-    return _script(about, ROUND, **(values | tables))
+def of_request(about: Sequence[str], offender: Offender) -> Iterator[str]:
+    """One request of our own sampler, each draft and then each token from its key, counter and inputs.
+
+    Each script supposes that those before it agree: the first that exits 1 shows the fault.
+    """
+    for j, (draft, tickets) in enumerate(zip(offender.proposed, offender.tickets, strict=True)):
+        inputs = [f"TICKETS = {_table(tickets)}  # of each token, over 2^24", f"GOT = {draft}"]
+        yield _draw(about, offender, offender.draft_key, j, f"draft {j}", inputs, DRAFTED)
+    for j, token in enumerate(offender.tokens):
+        draft = offender.drafts[j] if j < len(offender.drafts) else -1
+        inputs = [f"WEIGHTS = {_table(offender.weights[j])}  # of each token in the target, over 2^24"]
+        if draft < 0:
+            inputs.append("DRAFT = -1  # invalidated, or none is left")
+        else:
+            inputs += [f"TICKETS = {_table(offender.tickets[j])}  # in the proposal", f"DRAFT = {draft}"]
+        decided = KEPT if draft >= 0 else UNJUDGED
+        goes_on = j < len(offender.tokens) - 1
+        inputs.append(f"GOT = {(token, goes_on)}  # the token, and whether it was the draft and the round went on")
+        yield _draw(about, offender, offender.key, j, f"token {j}", inputs, decided.strip() + EMITTED)
+
+
+def _draw(about: Sequence[str], of: Offender, key: int, j: int, what: str, inputs: list[str], expected: str) -> str:
+    """What the words at one position of a request decide."""
+    values = {"inputs": "\n".join(inputs), "expected": expected.strip(), "what": what}
+    return _script(about, DRAW, key=key, round=of.round, position=of.position + j, **values)
 
 
 def _script(about: Sequence[str], body: str, **values: Any) -> str:
     head = [line for text in about for line in textwrap.wrap(text, LINE)]
     return "\n".join(f"# {line}" for line in head) + "\n" + body.format(**values)
+
+
+def _table(law: Mapping[int, int]) -> str:
+    """A map of tokens to integers, ascending, folded."""
+    row = textwrap.fill(", ".join(f"{token}:{law[token]}" for token in sorted(law)), LINE, break_on_hyphens=False)
+    return f"{{\n{textwrap.indent(row, '    ')}\n}}"
 
 
 def _shown(rows: Sequence[Any]) -> str:
