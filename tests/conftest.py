@@ -1,10 +1,12 @@
 """Seeds from node ids, the interpreter for CPU runs, and skips that are named or fail the run."""
 
 import hashlib
+import importlib.util
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +92,17 @@ def real_receipt(receipt_of: "Callable[[Campaign, Path], Path]", tmp_path_factor
     from pp3.harness.campaign import load
 
     return receipt_of(load(None), tmp_path_factory.mktemp("receipts"))
+
+
+@pytest.fixture(scope="session")
+def quick_pieces() -> ModuleType:
+    """tests/quick_pieces.py as a module: what stands in for the interpreter where pieces are run often."""
+    spec = importlib.util.spec_from_file_location("quick_pieces", Path(__file__).parent / "quick_pieces.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class SkipPolicy:

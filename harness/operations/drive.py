@@ -77,7 +77,7 @@ class _Drive:
                 if not self._hand_over(executor):
                     executor = self._again(executor)
                     continue
-                if not self._take(self._wait()):
+                if self.running and not self._take(self._wait()):
                     executor = self._again(executor)
         finally:
             self.engine.stop(executor)

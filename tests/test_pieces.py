@@ -1,0 +1,347 @@
+"""A campaign in pieces at the command line: the receipt of a whole run, shards, merges, and what is refused by name."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pp3.harness import canonical, cli
+from pp3.harness.backends import Backend
+from pp3.harness.campaign import Campaign, load, plan_sha256
+from pp3.harness.errors import Exit
+from pp3.harness.evidence import receipt, store
+from pp3.harness.operations import own
+from pp3.harness.run import Measured
+from pp3.harness.seeds import Seed
+
+CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
+INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
+OF_RUN = ("run", "execution", "seed", "environment")  # what two runs may say differently; the seed's `chosen`
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick_pieces: ModuleType) -> None:
+    """Without the interpreter, and with counters of its own."""
+    quick_pieces.install(monkeypatch.setattr)
+    home = tmp_path / "home"
+    monkeypatch.setattr(store, "find_checkout", lambda: None)
+    home.mkdir()
+    monkeypatch.chdir(home)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """A small campaign file."""
+    path = tmp_path / "small.toml"
+    path.write_text(CAMPAIGN)
+    return path
+
+
+def run(*arguments: str | Path) -> int:
+    """pp3 qualify, in this process."""
+    return cli.run(["qualify", *map(str, arguments)])
+
+
+def predicate_in(folder: Path) -> dict[str, Any]:
+    """Of the only receipt in a folder, which verifies."""
+    [path] = folder.glob("*.json")
+    assert cli.run(["verify", str(path)]) == Exit.OK
+    return dict(canonical.decode(path.read_bytes())["predicate"])
+
+
+def counts(predicate: dict[str, Any]) -> bytes:
+    """Everything but when and how it was run, in canonical bytes."""
+    return canonical.encode({key: value for key, value in predicate.items() if key not in OF_RUN})
+
+
+def whole(campaign: Path, measure: Callable[[Campaign, Seed], Measured], counter: int) -> Measured:
+    """What one run finds, which knows nothing of pieces."""
+    chosen = load(campaign)
+    return measure(chosen, Seed.of(plan_sha256(chosen), counter))
+
+
+def test_pieces_give_the_receipt_of_a_whole_run(
+    campaign: Path, tmp_path: Path, measure: Callable[[Campaign, Seed], Measured]
+) -> None:
+    """The same cells, first halves, pairs and breaches; and the receipt says that it was in pieces."""
+    assert (
+        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "5", "--out", tmp_path / "o") == INCONCLUSIVE
+    )
+    found = predicate_in(tmp_path / "o")
+    one = whole(campaign, measure, 5)
+    assert found["cells"] == [
+        {"batch": batch, "counts": seen, "first": one.first[cell, batch], "id": cell}
+        for (cell, batch), seen in one.counts.items()
+    ]
+    assert found["paired"] == one.pairs
+    assert found["breaches"] == one.breaches
+    pieces = len(own.pieces_of(json.loads((tmp_path / "d" / "campaign.json").read_bytes())))
+    assert found["execution"]["attempts"] == 1
+    assert list(found["execution"]["devices"].values()) == [pieces] == [found["execution"]["pieces"]]
+    assert found["seed"]["counter"] == 5
+
+
+@pytest.fixture
+def sharded(campaign: Path, tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A whole campaign's receipt, and the same campaign as three shards in folders of their own."""
+    run("--campaign", campaign, "--dir", tmp_path / "whole", "--counter", "9", "--out", tmp_path / "one")
+    shards = [tmp_path / f"shard-{number}" for number in (1, 2, 3)]
+    for number, folder in enumerate(shards, 1):
+        given = ("--campaign", campaign, "--dir", folder, "--counter", "9", "--shard", f"{number}/3")
+        assert run(*given) == Exit.OK
+    return tmp_path / "one", shards
+
+
+def merge(*arguments: str | Path) -> int:
+    """pp3 merge, in this process."""
+    return cli.run(["merge", *map(str, arguments)])
+
+
+def test_shards_join_to_the_whole(sharded: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    """In any order, wherever each was run; and merging again changes nothing."""
+    one, (first, second, third) = sharded
+    assert merge(third, first, second, "--out", tmp_path / "m") == INCONCLUSIVE
+    found = predicate_in(tmp_path / "m")
+    assert counts(found) == counts(predicate_in(one))
+    assert (found["execution"]["attempts"], found["execution"]["repeated"]) == (3, 0)
+    assert merge(third, first, second, "--out", tmp_path / "n") == INCONCLUSIVE
+    assert predicate_in(tmp_path / "n")["execution"]["repeated"] == 0
+
+
+def test_shards_of_one_folder_join_too(campaign: Path, tmp_path: Path) -> None:
+    """As tasks of an array on a file system that all of them see; one of them may run twice."""
+    for number in (2, 1, 2, 3):
+        assert (
+            run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--shard", f"{number}/3") == Exit.OK
+        )
+    assert merge(tmp_path / "d", "--out", tmp_path / "m") == INCONCLUSIVE
+    assert predicate_in(tmp_path / "m")["execution"]["attempts"] == 4
+
+
+def test_a_missing_part_is_named(sharded: tuple[Path, list[Path]], tmp_path: Path, capsys: Any) -> None:
+    """With the rest, and nothing is written; its shard alone mends it."""
+    _, shards = sharded
+    [lost] = sorted((shards[1] / "parts").glob("requests,sparse-tail,depth-4,batch-1,*"))[:1] or [None]
+    lost = lost or sorted((shards[1] / "parts").iterdir())[0]
+    lost.unlink()
+    assert merge(*shards, "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert f"missing: {lost.stem}, of " in capsys.readouterr().err
+    assert list((tmp_path / "m").iterdir()) == []
+    assert run("--dir", shards[1], "--shard", "2/3") == Exit.OK
+    assert merge(*shards, "--out", tmp_path / "m") == INCONCLUSIVE
+
+
+def part_of(folder: Path) -> Path:
+    """A part of requests."""
+    return sorted((folder / "parts").glob("requests,*"))[0]
+
+
+def test_a_doubled_part_is_named(sharded: tuple[Path, list[Path]], tmp_path: Path, capsys: Any) -> None:
+    """A copy under another name would be counted twice."""
+    _, shards = sharded
+    assert merge(*shards, "--out", tmp_path / "m") == INCONCLUSIVE
+    part = part_of(shards[0])
+    shutil.copy(part, part.with_name("requests,copy.json"))
+    assert merge(shards[0], "--out", tmp_path / "n") == Exit.NEGATIVE
+    said = capsys.readouterr().err
+    assert "doubled: " in said
+    assert part.stem in said
+
+
+FOREIGN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "of another plan": (lambda part: part.update(planSha256="0" * 64), "its planSha256 is 0000"),
+    "of another counter": (lambda part: part.update(counter=8), "its counter is 8, the campaign's 9"),
+    "of other sources": (lambda part: part.update(sourcesSha256="1" * 64), "its sourcesSha256 is 1111"),
+    "of another backend": (lambda part: part.update(backend="cuda"), "its backend is cuda"),
+    "of no piece": (lambda part: part.update(name="requests,x,depth-4,batch-1,0-9"), "is no piece of this campaign"),
+    "with a field more": (lambda part: part.update(more=1), "no part of a campaign of this version"),
+    "with a cell less": (lambda part: part["result"]["counts"].pop(), "not of the shape of its piece"),
+    "with a bin less": (lambda part: part["result"]["counts"][0].pop(), "not of the shape of its piece"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), FOREIGN.values(), ids=FOREIGN)
+def test_a_foreign_part_is_named(
+    change: Callable[[dict[str, Any]], Any], said: str, campaign: Path, tmp_path: Path, capsys: Any
+) -> None:
+    """Whatever it is; nothing is written."""
+    assert (
+        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o") == INCONCLUSIVE
+    )
+    path = part_of(tmp_path / "d")
+    part = canonical.decode(path.read_bytes())
+    change(part)
+    path.unlink()
+    path.write_bytes(canonical.encode(part))
+    assert merge(tmp_path / "d", "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert said in capsys.readouterr().err
+    assert list((tmp_path / "m").iterdir()) == []
+
+
+def test_half_a_part_is_refused_by_name(campaign: Path, tmp_path: Path, capsys: Any) -> None:
+    """No write of ours leaves one; a copy to another machine may."""
+    assert (
+        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o") == INCONCLUSIVE
+    )
+    path = part_of(tmp_path / "d")
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content[: len(content) // 2])
+    assert merge(tmp_path / "d", "--out", tmp_path / "m") == Exit.NEGATIVE
+    said = capsys.readouterr().err
+    assert f"{path.name}: foreign: not JSON" in said
+
+
+def test_folders_of_two_campaigns_do_not_join(campaign: Path, tmp_path: Path, capsys: Any) -> None:
+    """The other folder is named."""
+    for counter in ("1", "2"):
+        run("--campaign", campaign, "--dir", tmp_path / counter, "--counter", counter, "--shard", "1/2")
+    assert merge(tmp_path / "1", tmp_path / "2") == Exit.NEGATIVE
+    assert f"{tmp_path / '2'}: foreign: its counter is 2" in capsys.readouterr().err
+
+
+def test_an_equal_second_result_is_counted_once(campaign: Path, tmp_path: Path) -> None:
+    """It was run again elsewhere, and took another time; the receipt says how many were."""
+    for name in ("a", "b"):
+        run("--campaign", campaign, "--dir", tmp_path / name, "--counter", "9", "--out", tmp_path / f"{name}-out")
+    assert merge(tmp_path / "a", tmp_path / "b", "--out", tmp_path / "m") == INCONCLUSIVE
+    found = predicate_in(tmp_path / "m")
+    assert counts(found) == counts(predicate_in(tmp_path / "a-out"))
+    assert found["execution"]["repeated"] == found["execution"]["pieces"]
+    assert found["execution"]["unequal"] == []
+
+
+def test_an_unequal_second_result_is_invalid_and_both_are_kept(campaign: Path, tmp_path: Path, capsys: Any) -> None:
+    """One count moved to the next bin: every sum is right, and the piece is not pure."""
+    for name in ("a", "b"):
+        run("--campaign", campaign, "--dir", tmp_path / name, "--counter", "9", "--out", tmp_path / f"{name}-out")
+    path = part_of(tmp_path / "b")
+    part = canonical.decode(path.read_bytes())
+    row = next(row for row in part["result"]["counts"] if row[0] and len(row) > 2)
+    row[0], row[1] = row[0] - 1, row[1] + 1
+    path.unlink()
+    path.write_bytes(canonical.encode(part))
+    assert merge(tmp_path / "a", tmp_path / "b", "--out", tmp_path / "m") == Exit.NEGATIVE
+    found = predicate_in(tmp_path / "m")
+    assert found["verdict"] == "INVALID"
+    assert found["reasons"][0] == f"{path.stem} came to other counts when it was run again"
+    assert found["execution"]["unequal"] == [path.stem]
+    [beside] = (tmp_path / "a" / "unequal").iterdir()
+    assert beside.read_bytes() == path.read_bytes()
+    assert (tmp_path / "a" / "parts" / path.name).read_bytes() != path.read_bytes()
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "a piece more": (lambda said: said.update(pieces=said["pieces"] + 1), "the plan is cut into"),
+    "a device more": (lambda said: said["devices"].update(other=1), "the plan is cut into"),
+    "too many repeated": (lambda said: said.update(repeated=10**6), "are said to be repeated"),
+    "a foreign piece": (lambda said: said.update(unequal=["x"]), "'x' is no piece of the plan"),
+    "a piece that was not unequal": (lambda said: said.update(unequal=["kernels,verify"]), "verdict"),
+    "no attempt": (lambda said: said.update(attempts=0), "attempts"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), TAMPERED.values(), ids=TAMPERED)
+def test_what_a_receipt_says_of_its_pieces_is_verified(
+    change: Callable[[dict[str, Any]], Any], said: str, campaign: Path, tmp_path: Path, capsys: Any
+) -> None:
+    """Against the plan."""
+    run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o")
+    [path] = (tmp_path / "o").glob("*.json")
+    statement = canonical.decode(path.read_bytes())
+    change(statement["predicate"]["execution"])
+    changed = receipt.write(statement, tmp_path / "changed")
+    capsys.readouterr()
+    assert cli.run(["verify", str(changed)]) == Exit.NEGATIVE
+    assert said in capsys.readouterr().out
+
+
+def test_gpus_of_two_kinds_are_allowed_and_named(
+    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """By hand, where no GPU is: the reference stands in for the kernels, and says to be two."""
+    from pp3.harness.operations import order
+    from pp3.harness.samplers.reference import ReferenceSampler
+    from pp3.harness.shards import count
+
+    names = iter(["NVIDIA H200"] * 9 + ["NVIDIA L4"] * 99)
+    monkeypatch.setattr(count, "sampler_on", lambda backend: ReferenceSampler())
+    monkeypatch.setattr(order, "device_name", lambda backend: next(names))
+    monkeypatch.setattr("pp3.harness.operations.command.choose_device", lambda *_: Backend.CUDA)
+    assert (
+        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o") == INCONCLUSIVE
+    )
+    found = predicate_in(tmp_path / "o")
+    assert found["execution"]["devices"] == {"NVIDIA H200": 9, "NVIDIA L4": found["execution"]["pieces"] - 9}
+    assert "on NVIDIA H200 and NVIDIA L4 are not decided" in found["sentence"]
+
+
+REFUSED: dict[str, tuple[list[str], int, str]] = {
+    "resume without a folder": (["--resume"], 2, "--resume needs --dir"),
+    "a shard without a folder": (["--shard", "1/2"], 2, "--shard needs --dir"),
+    "nothing to resume": (["--dir", "new", "--resume"], 2, "holds no campaign"),
+    "a shard of nothing": (["--dir", "new", "--shard", "0/2", "--counter", "1"], 2, "give i/n"),
+    "a shard past the last": (["--dir", "new", "--shard", "3/2", "--counter", "1"], 2, "give i/n"),
+    "a shard that is none": (["--dir", "new", "--shard", "half", "--counter", "1"], 2, "give i/n"),
+    "more shards than pieces": (
+        ["--dir", "new", "--shard", "1/999999", "--counter", "1"],
+        2,
+        "pieces; take n up to that",
+    ),
+    "a shard without a counter": (["--dir", "new", "--shard", "1/2"], 2, "--shard needs --counter"),
+    "a campaign that is there": (["--dir", "there"], 2, "--resume goes on with it"),
+    "a folder with other things": (["--dir", "full"], 2, "it is not empty"),
+    "a file": (["--dir", "full/file"], 2, "it is no folder"),
+    "another plan": (["--dir", "there", "--resume", "--requests", "7"], 2, "whose planSha256 is"),
+    "another counter": (
+        ["--dir", "there", "--resume", "--counter", "4"],
+        2,
+        "whose counter is 3, the options ask for 4",
+    ),
+    "a GPU for one begun without": (["--dir", "there", "--resume", "--device", "cuda"], 2, "begun without a GPU"),
+    "GPUs and Dask": (["--dir", "new", "--gpus", "all", "--dask", "tcp://x"], 2, "exclude each other"),
+    "no GPUs": (["--dir", "new", "--gpus", "all"], 69, "0 GPUs are visible here"),
+    "Dask without a device": (["--dir", "new", "--dask", "tcp://x"], 2, "--dask needs --device"),
+}
+
+
+@pytest.mark.parametrize(("options", "code", "said"), REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_refused(
+    options: list[str], code: int, said: str, campaign: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the value, the limit and the way out."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Path("full").mkdir()
+    Path("full/file").touch()
+    assert run("--campaign", campaign, "--dir", "there", "--counter", "3", "--shard", "1/2") == Exit.OK
+    given = [] if "--resume" in options else ["--campaign", campaign]
+    capsys.readouterr()
+    assert run(*options, *given) == code
+    assert said in capsys.readouterr().err
+
+
+def test_other_sources_do_not_go_on(
+    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Both digests are named; neither a merge."""
+    run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "3", "--shard", "1/2")
+    monkeypatch.setattr("pp3.harness.operations.command.sources_sha256", lambda kind: "5" * 64)
+    for command in (["qualify", "--dir", str(tmp_path / "d"), "--resume"], ["merge", str(tmp_path / "d")]):
+        assert cli.run(command) == Exit.USAGE
+        assert f"these are {'5' * 64}" in capsys.readouterr().err
+
+
+def test_a_changed_plan_is_seen(campaign: Path, tmp_path: Path, capsys: Any) -> None:
+    """Its digest is another one."""
+    run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "3", "--shard", "1/2")
+    path = tmp_path / "d" / "campaign.json"
+    manifest = canonical.decode(path.read_bytes())
+    manifest["plan"]["requests"] += 1
+    path.unlink()
+    path.write_bytes(canonical.encode(manifest))
+    assert run("--dir", tmp_path / "d", "--resume") == Exit.USAGE
+    assert "its plan has another digest" in capsys.readouterr().err
