@@ -3,33 +3,17 @@
 Ink is drawn in one sentinel colour that becomes the page's text colour, so that a chart follows light and dark.
 """
 
-import io
-import re
 from collections.abc import Sequence
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-INK, LAW, SEEN, WARN = "#010203", "#0072B2", "#E69F00", "#D55E00"  # Okabe and Ito's palette
-STYLE: Any = {
-    "svg.hashsalt": "pp3",
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.family": "sans-serif",
-    "font.size": 9.0,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-}
+from pp3.harness.report.pictures.svg import INK, LAW, WARN
+from pp3.harness.report.pictures.svg import draw as draw_svg
+
+SEEN = INK
 Floats = npt.NDArray[np.float64]
 
 
@@ -71,7 +55,7 @@ def law_chart(name: str, label: str, observed: Floats, expected: Floats) -> str:
         bottom.set_ylabel("residual / sd")
         bottom.set_xlabel("pooled outcomes, most likely first")
 
-    return _svg(name, label, (7.2, 3.4), draw)
+    return draw_svg(name, label, (7.2, 3.4), draw)
 
 
 def length_chart(name: str, label: str, lengths: Sequence[int], observed: Floats, expected: Floats) -> str:
@@ -87,7 +71,7 @@ def length_chart(name: str, label: str, lengths: Sequence[int], observed: Floats
         axes.set_ylabel("requests")
         axes.legend(loc="upper center")
 
-    return _svg(name, label, (4.2, 2.6), draw)
+    return draw_svg(name, label, (4.2, 2.6), draw)
 
 
 def ladder_chart(name: str, label: str, values: Sequence[float], levels: Sequence[float]) -> str:
@@ -108,24 +92,4 @@ def ladder_chart(name: str, label: str, values: Sequence[float], levels: Sequenc
         axes.set_ylabel("p-value of G")
         axes.legend(loc="lower right")
 
-    return _svg(name, label, (7.2, 3.0), draw)
-
-
-def _svg(name: str, label: str, size: tuple[float, float], draw: Any) -> str:
-    """Draw one figure and make it fit to be inlined."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :].strip()
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
-    svg = svg.replace(INK, "currentColor")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{_attribute(label)}" ', 1)
-
-
-def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return draw_svg(name, label, (7.2, 3.0), draw)

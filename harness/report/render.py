@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from pp3.harness.battery import number
@@ -16,10 +15,12 @@ from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.exact.pairs import excluded_rate
 from pp3.harness.report import charts, trial
+from pp3.harness.report.pictures.svg import Picture
+from pp3.harness.report.template import fill
 from pp3.harness.verdict import all_cells, merge
 
-TEMPLATES = Path(__file__).parent / "templates"
-PAGES = {"qualify": "receipt.html", "trial": "trial.html", "survey": "survey.html"}
+MOST_REASONS = 12  # that are not folded
+PAGES = {"qualify": "campaign.html"}
 PICTURED = (Event.TOKEN, Event.FULL_TARGET)
 
 
@@ -34,21 +35,19 @@ def write_page(content: bytes, statement: dict[str, Any], path: Path) -> Path:
 def page(content: bytes, statement: dict[str, Any]) -> str:
     """The HTML of a receipt: the same bytes for the same receipt."""
     predicate = statement["predicate"]
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template(PAGES.get(predicate["kind"], "exact.html"))
-    more = {"qualify": _campaign, "trial": trial.context}.get(predicate["kind"], lambda _: {})(predicate)
-    return template.render(
-        sha256=hashlib.sha256(content).hexdigest(),
-        statement=statement,
-        p=predicate,
-        excluded_rate=excluded_rate,
-        **more,
+    kind = predicate["kind"]
+    more = {"qualify": _campaign, "trial": trial.context}.get(kind, lambda _: {})(predicate)
+    return fill(
+        PAGES.get(kind, f"{kind}.html"),
+        {
+            "alarm": None,
+            "excluded_rate": excluded_rate,
+            "most_reasons": MOST_REASONS,
+            "p": predicate,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "statement": statement,
+            **more,
+        },
     )
 
 
@@ -62,8 +61,7 @@ def _campaign(predicate: dict[str, Any]) -> dict[str, Any]:
         "open_tests": [test for test in tests if test["outcome"] in ("fail", "unresolved")],
         "summary": [_summary(event.value, predicate["plan"]["targets"], tests) for event in Event],
         "targets": list(_targets(predicate)),
-        "ladder": charts.ladder_chart("ladder", trial.ladder_finding(judged), values, levels),
-        "ladder_finding": trial.ladder_finding(judged),
+        "pictures": [trial.ladder(judged, values, levels)],
         "bits_rows": sum(row["rows"] for row in predicate["kernels"]["bits"]),
         "bits_mismatches": sum(row["mismatches"] for row in predicate["kernels"]["bits"]),
         "pairs": sum(row["pairs"] for row in predicate["paired"]),
@@ -98,9 +96,7 @@ def _targets(predicate: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"name": target.name, "why": target.why, "vocab": target.vocab, "pictures": pictures}
 
 
-def _law_picture(
-    name: str, cells: list[Cell], counts: dict[str, list[int]], requests: int, least: int
-) -> dict[str, Any]:
+def _law_picture(name: str, cells: list[Cell], counts: dict[str, list[int]], requests: int, least: int) -> Picture:
     merged = np.sum([counts[cell.id] for cell in cells], axis=0)
     seen = merged[:-1].astype(np.float64)
     expected = seen.sum() * cells[0].probabilities()
@@ -115,15 +111,16 @@ def _law_picture(
         f"{worst:.1f} standard deviations; {int(merged[-1])} outcomes of zero probability."
     )
     rows = [(int(a), f"{b:.1f}") for a, b in zip(seen, expected, strict=True)]
-    return {
-        "svg": charts.law_chart(f"{name}-law", finding, seen, expected),
-        "finding": finding,
-        "head": ("observed", "expected"),
-        "rows": rows,
-    }
+    return Picture(
+        title="Observed against expected",
+        svg=charts.law_chart(f"{name}-law", finding, seen, expected),
+        finding=finding,
+        head=("observed", "expected"),
+        rows=rows,
+    )
 
 
-def _length_picture(name: str, cells: list[Cell], counts: dict[str, list[int]], depth: int) -> dict[str, Any]:
+def _length_picture(name: str, cells: list[Cell], counts: dict[str, list[int]], depth: int) -> Picture:
     observed, expected = np.zeros(depth + 1), np.zeros(depth + 1)
     for cell in cells:
         seen = np.array(counts[cell.id][:-1], np.float64)
@@ -131,9 +128,10 @@ def _length_picture(name: str, cells: list[Cell], counts: dict[str, list[int]], 
         expected[cell.atoms] += seen.sum() * cell.probabilities()
     mean_seen, mean_law = (float((v * np.arange(depth + 1)).sum() / max(v.sum(), 1)) for v in (observed, expected))
     finding = f"Accepted drafts at depth {depth}: mean {mean_seen:.4f} observed, {mean_law:.4f} by the exact law."
-    return {
-        "svg": charts.length_chart(f"{name}-length", finding, list(range(depth + 1)), observed, expected),
-        "finding": finding,
-        "head": ("accepted", "observed", "expected"),
-        "rows": [(j, int(observed[j]), number(expected[j])) for j in range(depth + 1)],
-    }
+    return Picture(
+        title="Accepted drafts",
+        svg=charts.length_chart(f"{name}-length", finding, list(range(depth + 1)), observed, expected),
+        finding=finding,
+        head=("accepted", "observed", "expected"),
+        rows=[(j, int(observed[j]), number(expected[j])) for j in range(depth + 1)],
+    )

@@ -8,6 +8,7 @@ from pp3.harness.battery import expected_of, grouped, judge
 from pp3.harness.design import Check, Method
 from pp3.harness.evidence.trial import trial_of
 from pp3.harness.report import charts
+from pp3.harness.report.pictures.svg import Picture
 from pp3.harness.trial.findings import BREACHES, outcome_name
 from pp3.harness.trial.plan import Trial
 from pp3.harness.trial.problems import Problem
@@ -30,8 +31,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
         "judged": judged,
         "strays": _strays(trial, predicate["strays"]),
         "targets": [_target(trial, problem, predicate) for problem in trial.problems],
-        "ladder": charts.ladder_chart("ladder", ladder_finding(judged), values, levels) if judged else "",
-        "ladder_finding": ladder_finding(judged),
+        "check_pictures": [ladder(judged, values, levels)] if judged else [],
         "open_tests": [test for test in tests if test["outcome"] in ("fail", "unresolved")],
         "pictures": [_picture(f"p{at}", check, counts) for at, check in enumerate(ranked[:MOST_PICTURES])],
     }
@@ -72,7 +72,19 @@ def ladder_finding(judged: list[dict[str, Any]]) -> str:
     )
 
 
-def _picture(name: str, check: Check, counts: dict[str, list[int]]) -> dict[str, Any]:
+def ladder(judged: list[dict[str, Any]], values: list[float], levels: list[float]) -> Picture:
+    """Sorted p-values against their levels."""
+    finding = ladder_finding(judged)
+    return Picture(
+        title="Sorted p-values",
+        svg=charts.ladder_chart("ladder", finding, values, levels),
+        finding=finding,
+        head=("check", "p", "level"),
+        rows=[(test["id"], test["p"], test["alpha"]) for test in judged],
+    )
+
+
+def _picture(name: str, check: Check, counts: dict[str, list[int]]) -> Picture:
     """Observed against expected over the groups of a check's cells, one after another."""
     seen, expected = [], []
     for pooled in check.cells:
@@ -87,9 +99,10 @@ def _picture(name: str, check: Check, counts: dict[str, list[int]]) -> dict[str,
         f"{check.id}: {int(one.sum()):,} events in {len(one)} groups; the largest residual is {worst:.1f} standard "
         "deviations."
     )
-    return {
-        "svg": charts.law_chart(f"{name}-law", finding, one, other),
-        "finding": finding,
-        "head": ("observed", "expected"),
-        "rows": [(int(a), f"{b:.1f}") for a, b in zip(one, other, strict=True)],
-    }
+    return Picture(
+        title="Observed against expected",
+        svg=charts.law_chart(f"{name}-law", finding, one, other),
+        finding=finding,
+        head=("observed", "expected"),
+        rows=[(int(a), f"{b:.1f}") for a, b in zip(one, other, strict=True)],
+    )
