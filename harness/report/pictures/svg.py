@@ -35,6 +35,7 @@ STYLE: Any = {
     "legend.fontsize": 8.0,
     "lines.linewidth": 1.0,
 }
+TOP, BETWEEN, BOTTOM = 0.25, 0.2, 0.45  # inches of the margins, and between two rows
 WIDTH = 4.8  # inches of a picture of which two stand side by side
 
 
@@ -53,15 +54,25 @@ class Picture:
 def draw(name: str, label: str, size: tuple[float, float], plot: Callable[[Figure], None]) -> str:
     """One drawing of `size` inches, fit to be inlined; `name` is unique on its page, `label` what a reader hears."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size)
+        inside = size[1] - TOP - BOTTOM
+        figure.subplots_adjust(top=1 - TOP / size[1], bottom=BOTTOM / size[1], hspace=2 * BETWEEN / (inside - BETWEEN))
         plot(figure)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
+    return inlined(buffer.getvalue(), name, label)
+
+
+def inlined(svg: str, name: str, label: str) -> str:
+    """A drawing with ids of its own, tokens for colours, and no more bytes than are seen."""
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>|<defs>\s*</defs>", "", svg, flags=re.DOTALL)
-    needed = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
-    svg = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, needed), svg)
+    needed = dict.fromkeys(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
+    short = {id: f"{name}-{at}" for at, id in enumerate(needed)}
+    svg = re.sub(r"\s*(<[^>]*>)\s*", lambda tag: _tag(tag[1], short), svg)
+    svg = re.sub(r'<defs></defs>|(?<= [xy]=")-?\d+\.\d\d(?=")', lambda found: _tenths(found[0]), svg)
+    svg = re.sub(r"<g>((?:(?!</?g\b).)*)</g>", r"\1", svg)
+    svg = re.sub(r"(?:<use [^>]*/>){2,}", _together, svg)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{_attribute(label)}" ', 1)
 
 
@@ -71,17 +82,32 @@ def label_of(text: str, most: int = 28) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
-def _tag(tag: str, name: str, needed: set[str]) -> str:
-    """A tag with ids of this picture, those alone that are referred to, tokens for colours, and two decimals:
-    hundredths of a point are not seen."""
+def _tag(tag: str, short: dict[str, str]) -> str:
+    """A tag with short ids, those alone that are referred to, tokens for colours, and two decimals: hundredths of a
+    point are not seen."""
     tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), tag)
-    tag = re.sub(r' font-family: [^;"]*;| transform="rotate\(-0 [^)]*\)"', "", tag)
-    tag = re.sub(r' id="([^"]*)"', lambda id: f' id="{name}-{id[1]}"' if id[1] in needed else "", tag)
-    tag = re.sub(r'(url\(#|href="#)', rf"\1{name}-", tag)
+    tag = re.sub(r' font-family: [^;"]*;| transform="rotate\(-0 [^)]*\)"| xmlns:xlink="[^"]*"', "", tag)
+    tag = re.sub(r' id="([^"]*)"', lambda id: f' id="{short[id[1]]}"' if id[1] in short else "", tag)
+    tag = re.sub(r"url\(#([^)]+)\)", lambda id: f"url(#{short[id[1]]})", tag)
+    tag = re.sub(r'xlink:href="#([^"]+)"', lambda id: f'href="#{short[id[1]]}"', tag)
     tag = tag.replace(INK, "currentColor")
     for colour, token in TOKENS.items():
         tag = tag.replace(colour, f"var({token})")
-    return re.sub(r"\s+", " ", tag)
+    return re.sub(r"\s+", " ", tag).replace(' "', '"')
+
+
+def _tenths(number: str) -> str:
+    """The place of a mark, to a tenth of a point; nothing of anything else."""
+    return f"{float(number):.1f}" if number[0] != "<" else ""
+
+
+def _together(uses: re.Match[str]) -> str:
+    """Marks of one style as a group that has it."""
+    styles = set(re.findall(r' style="[^"]*"', uses[0]))
+    if len(styles) != 1:
+        return uses[0]
+    (style,) = styles
+    return f"<g{style}>{uses[0].replace(style, '')}</g>"
 
 
 def _attribute(text: str) -> str:
