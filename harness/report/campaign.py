@@ -7,7 +7,7 @@ from pp3.harness.campaign import of_plan
 from pp3.harness.cells import Event
 from pp3.harness.design import EMITTED, Check
 from pp3.harness.report.failures import failures
-from pp3.harness.report.judged import Judged, of_campaign
+from pp3.harness.report.judged import Judged, Row, of_campaign
 from pp3.harness.report.pictures.ladder import ladder_picture
 from pp3.harness.report.pictures.law import law_picture
 from pp3.harness.report.pictures.lengths import lengths, lengths_picture
@@ -27,6 +27,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     targets = list(_targets(predicate, judged))
     rows, pairs = sum(row["rows"] for row in bits), sum(row["pairs"] for row in paired)
     differ = sum(row["mismatches"] for row in bits), sum(row["mismatches"] for row in paired)
+    summary = [_summary(event.value, predicate["plan"]["targets"], predicate["tests"]) for event in Event]
     spec = of_plan(predicate["plan"]).spec
     return {
         "bits_mismatches": differ[0],
@@ -35,17 +36,22 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
         "figures": [
             (f"{spec.requests * len(predicate['plan']['targets']):,}", "requests, drawn from a seed fixed by the plan"),
             failed_tile(judged),
-            (predicate["sees"].get("token", "none"), f"off in a first token's law is seen, power {judged.power:g}"),
+            (
+                predicate["sees"].get("token", "none"),
+                f"total variation of a first token's law that is seen with power {judged.power:g}",
+            ),
             (f"{differ[0]:,} of {rows:,}", "rows of bits differ from the reference"),
             (f"{differ[1]:,} of {pairs:,}", "temperature-0 pairs differ"),
         ],
         "failure_pictures": failure_pictures(judged),
         "left_out": [target["name"] for target in targets if not target["pictures"]],
-        "open_tests": [test for test in predicate["tests"] if test["outcome"] in ("fail", "unresolved")],
+        "limits": limits(judged, predicate["sees"].get("token", "1")),
+        "ordered": ordered(judged.tests),
         "pair_mismatches": differ[1],
         "pairs": pairs,
         "pictures": check_pictures(judged),
-        "summary": [_summary(event.value, predicate["plan"]["targets"], predicate["tests"]) for event in Event],
+        "summary": [row for row in summary if any(cell["text"] for cell in row["cells"])],
+        "undecided": undecided(judged),
         "targets": [target for target in targets if target["pictures"]],
         "timings": [
             picture for picture in [timings_picture("timings", predicate.get("timings") or [])] if picture is not None
@@ -59,14 +65,47 @@ def failed_tile(judged: Judged) -> tuple[str, str]:
     return f"{len(judged.failing):,} of {total:,}", f"checks failed, family alpha {judged.alpha:g}"
 
 
-def check_pictures(judged: Judged) -> list[Picture]:
-    """Pictures of all checks together."""
-    found = (
-        ladder_picture("ladder", judged),
-        power_picture("power", judged),
-        resolution_picture("resolution", judged),
+def limits(judged: Judged, size: str) -> list[str]:
+    """What could hide, and what was not decided, in words."""
+    said = [
+        f"An error below {size} in total variation of a first token's law could hide: only from there on is it seen "
+        f"with power {judged.power:g}."
+    ]
+    if count := sum(test["outcome"] == "unresolved" for test in judged.tests):
+        needed = sum(test["outcome"] == "unresolved" and test["required"] for test in judged.tests)
+        said.append(
+            f"{count:,} of {len(judged.tests):,} checks decide nothing at this number of requests; {needed:,} of them "
+            "are required."
+        )
+    return said
+
+
+def undecided(judged: Judged) -> list[tuple[str, str, int, int]]:
+    """Checks that decide nothing, by kind and reason: how many, and how many of them are required."""
+    found: dict[tuple[str, str], list[bool]] = {}
+    for test in judged.tests:
+        if test["outcome"] == "unresolved":
+            found.setdefault((test["event"], test["reason"]), []).append(test["required"])
+    return [(event, reason, len(required), sum(required)) for (event, reason), required in found.items()]
+
+
+def ordered(tests: list[Row]) -> list[Row]:
+    """Failed checks first, then those nearest to their levels, then those that decide nothing."""
+
+    def place(test: Row) -> tuple[bool, bool, float]:
+        level = float(test["alpha"])
+        return test["outcome"] != "fail", not level, float(test["p"]) / level if level else 0.0
+
+    return sorted(tests, key=place)
+
+
+def check_pictures(judged: Judged) -> list[list[Picture]]:
+    """Pictures of all checks together, in columns."""
+    columns = (
+        [ladder_picture("ladder", judged)],
+        [power_picture("power", judged), resolution_picture("resolution", judged)],
     )
-    return [picture for picture in found if picture is not None]
+    return [[picture for picture in column if picture is not None] for column in columns]
 
 
 def failure_pictures(judged: Judged) -> list[Picture]:

@@ -35,7 +35,7 @@ def tone(word: str) -> str:
 
 def but_verdict(sentence: str, verdict: str) -> str:
     """A sentence without the verdict it begins with, which stands before it as a badge."""
-    return sentence.removeprefix(f"{verdict}: ")
+    return sentence.removeprefix(f"{verdict}: ").removeprefix("SURVEY: ")
 
 
 def cut(text: str, most: int) -> str:

@@ -3,7 +3,15 @@
 from typing import Any
 
 from pp3.harness.cells import Event
-from pp3.harness.report.campaign import check_pictures, emitted, failed_tile, failure_pictures
+from pp3.harness.report.campaign import (
+    check_pictures,
+    emitted,
+    failed_tile,
+    failure_pictures,
+    limits,
+    ordered,
+    undecided,
+)
 from pp3.harness.report.failures import failures
 from pp3.harness.report.judged import Judged, of_trial
 from pp3.harness.report.pictures.law import law_picture
@@ -21,6 +29,8 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     """Values for the template. PP3Error, KeyError or ValueError for a plan or counts that do not fit each other."""
     judged, trial = of_trial(predicate)
     drawn = nearest(judged)[:MOST_TARGETS]
+    out = predicate["plan"]["notApplicable"]
+    left = [f"{len(out):,} targets were left out, for the reasons given below."] if out else []
     named = {problem.name: problem for problem in trial.problems}
     return {
         "drawn": [
@@ -33,12 +43,17 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
         "figures": [
             (f"{trial.requests:,}", "requests, drawn from a seed fixed by the plan"),
             failed_tile(judged),
-            (f"{float(predicate['resolution']):.3g}", f"off in a first token's law is seen, power {judged.power:g}"),
+            (
+                f"{float(predicate['resolution']):.3g}",
+                f"total variation of a first token's law that is seen with power {judged.power:g}",
+            ),
             (f"{len(trial.problems):,}", "targets whose laws are known exactly"),
         ],
-        "open_tests": [test for test in predicate["tests"] if test["outcome"] in ("fail", "unresolved")],
+        "limits": limits(judged, predicate["resolution"]) + left,
+        "ordered": ordered(judged.tests),
         "pictures": check_pictures(judged),
         "strays": _strays(trial, predicate["strays"]),
+        "undecided": undecided(judged),
         "targets": [_target(trial, problem, predicate) for problem in trial.problems],
     }
 

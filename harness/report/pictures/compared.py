@@ -27,6 +27,7 @@ def compared_picture(name: str, rows: Sequence[tuple[str, int, str]]) -> Picture
         axes.set_xscale("log")
         axes.set_xlim(0.5, max(float(counts.max()), 1) * 300)
         axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
         axes.set_yticks(y, [label_of(id) for id, _, _ in rows])
         axes.invert_yaxis()
         axes.set_xlabel("compared")

@@ -15,6 +15,8 @@ from matplotlib.figure import Figure
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw, label_of
 from pp3.kernels.reference import ONE
 
+LEGEND = 0.3  # inches above the axes
+
 
 def tickets_picture(name: str, policies: Sequence[dict[str, Any]]) -> Picture:
     """Every row of every policy, the furthest first within each, as emitted and by largest remainders."""
@@ -43,12 +45,12 @@ def tickets_picture(name: str, policies: Sequence[dict[str, Any]]) -> Picture:
         axes.set_yticks(range(len(names)), [label_of(policy) for policy in names])
         axes.set_xlim(left=0)
         axes.set_xlabel("total variation, in tickets (shares of 2^-24)")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.16), ncols=2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.14), ncols=2)
 
     return Picture(
         title=title,
         finding=finding,
-        svg=draw(name, f"{title}. {finding}", (WIDTH, 1.3 + 0.55 * len(policies)), plot),
+        svg=draw(name, f"{title}. {finding}", (WIDTH, 1.3 + 0.55 * len(policies)), plot, LEGEND),
         head=("policy", "row", "as emitted: at least", "at most", "largest remainders: at least", "at most", "moved"),
         rows=[(policy, at, *row["emitted"], *row["largestRemainder"], int(row["moved"])) for policy, at, row in rows],
     )
@@ -87,12 +89,12 @@ def device_picture(name: str, policies: Sequence[dict[str, Any]]) -> Picture:
         axes.set_yticks(range(len(names)), [label_of(name_of) for name_of in names])
         _from_zero(axes)
         axes.set_xlabel("largest total variation, in 1e-10")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.16), ncols=2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.14), ncols=2)
 
     return Picture(
         title=title,
         finding=finding,
-        svg=draw(name, f"{title}. {finding}", (WIDTH, 1.3 + 0.55 * len(policies)), plot),
+        svg=draw(name, f"{title}. {finding}", (WIDTH, 1.3 + 0.55 * len(policies)), plot, LEGEND),
         head=("policy", "depth", "first void draft", "equals the target", "total variation", "as a rational", "bound"),
         rows=[
             (

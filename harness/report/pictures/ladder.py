@@ -19,6 +19,7 @@ from pp3.harness.design import Method
 from pp3.harness.report.judged import Judged
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw
 
+LEGEND = 0.25  # inches above the axes
 LEAST = 1e-16  # p-values are drawn no smaller
 STEP = 1e-6  # 1 - p is drawn no smaller: a stored p-value has six digits
 SIDE = 0.0005  # outside the band, of each side
@@ -65,12 +66,12 @@ def ladder_picture(name: str, judged: Judged) -> Picture | None:
     def plot(figure: Figure) -> None:
         low, high = figure.subplots(2, 1, height_ratios=(3, 2), gridspec_kw={"left": 0.15, "right": 0.98})
         order = np.argsort(found.p, kind="stable")
-        _tail(low, found.p[order], LEAST, (found.p <= found.level)[order])
+        _tail(low, found.p[order], LEAST, (found.p <= found.level)[order], float(found.holm.min()))
         rank = np.arange(1, len(order) + 1)
         low.plot(rank, np.maximum(found.holm[order], LEAST), "_", color=WARN, markersize=5, label="Holm level")
         low.set_ylabel("p-value")
-        low.legend(loc="lower right")
-        _tail(high, found.high, STEP, too_good(found))
+        low.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.98), ncols=3)
+        _tail(high, found.high, STEP, too_good(found), 1.0)
         high.set_ylabel("1 - p (of G)")
         high.set_xlabel("rank")
 
@@ -78,7 +79,7 @@ def ladder_picture(name: str, judged: Judged) -> Picture | None:
     return Picture(
         title=TITLE,
         finding=finding,
-        svg=draw(name, f"{TITLE}. {finding}", (WIDTH, 4.6), plot),
+        svg=draw(name, f"{TITLE}. {finding}", (WIDTH, 5.2), plot, LEGEND),
         head=("check", "p", "held to", "Holm level"),
         rows=[(id, f"{p:.6g}", f"{level:.3g}", f"{holm:.3g}") for id, p, level, holm in list(rows)[:MOST_ROWS]],
         note=f"The table has the {MOST_ROWS} nearest to their levels." if len(found.ids) > MOST_ROWS else "",
@@ -110,7 +111,7 @@ def _finding(found: Ladder) -> str:
     return f"{said} Too good a fit: of {len(found.high)} checks by G {upper} of uniform p-values (99.9 % each)."
 
 
-def _tail(axes: Axes, values: Floats, least: float, marked: npt.NDArray[np.bool_]) -> None:
+def _tail(axes: Axes, values: Floats, least: float, marked: npt.NDArray[np.bool_], lowest: float) -> None:
     """Ascending values on a log scale, the line and the band of uniform ones, and some that are marked."""
     count = len(values)
     rank = np.arange(1, count + 1)
@@ -126,7 +127,8 @@ def _tail(axes: Axes, values: Floats, least: float, marked: npt.NDArray[np.bool_
         axes.text(1, least, f" drawn at {least:g}: that or less", color=SOFT, fontsize=7, va="bottom")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_ylim(bottom=least / 3 if (values < least * 10).any() else None)
+    if count:
+        axes.set_ylim(max(least, min(lowest, float(drawn.min()))) / 3, 2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: f"{value:g}")

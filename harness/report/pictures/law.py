@@ -25,6 +25,7 @@ MOST_PANELS = 14  # of a picture
 MOST_COLUMNS = 96  # of a panel
 MOST_ROWS = 16  # of a panel, in the table
 BAND = 3.0  # standard deviations
+TITLED, LABELLED = 0.25, 0.28  # inches of the margins
 MARGINS = {"left": 0.19, "right": 0.99}  # shares of the width
 SHORT = {Event.TOKEN: "token {}", Event.FULL_TARGET: "invalid {}", Event.BONUS: "bonus"}
 Floats = npt.NDArray[np.float64]
@@ -111,7 +112,14 @@ def law_picture(name: str, title: str, checks: Sequence[Check], judged: Judged) 
     return Picture(
         title=title,
         finding=finding,
-        svg=draw(name, f"{title}: bars of the exact law, dots observed, and residuals. {finding}", size, plot),
+        svg=draw(
+            name,
+            f"{title}: bars of the exact law, dots observed, and residuals. {finding}",
+            size,
+            plot,
+            TITLED,
+            LABELLED,
+        ),
         head=("place", "outcome", "observed", "expected", "residual / sd"),
         rows=[row for one in panels for row in _rows(one)],
         note=_note(panels, shown),
@@ -173,6 +181,7 @@ def _counts(axes: Axes, one: Panel) -> None:
     axes.stairs(expected, edges, fill=True, color=LAW, alpha=0.3, label="exact law")
     axes.stairs(expected, edges, color=LAW, linewidth=0.8)
     axes.plot(x, observed, "o", color=INK, markersize=2.4, label="observed")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlim(-0.7, len(x) - 0.3)
     axes.set_ylim(0, 1.12 * max(float(observed.max()), float(expected.max())))
     axes.set_xticks([])
@@ -185,10 +194,10 @@ def _lanes(axes: Axes, shown: Sequence[Panel], limit: float) -> None:
     """Residuals of one place below those of the one before, each in a lane of height 1."""
     reach = max(limit * 1.1, *(float(np.abs(one.residual).max()) for one in shown)) * 2.1
     widest = max(len(_columns(one)[2]) for one in shown)
-    end = [-0.01 * widest, 1.005 * widest]
+    end = [-0.6, widest - 0.4]
     for lane, one in enumerate(shown):
         residual = _columns(one)[2]
-        x, middle = np.arange(len(residual)) * (widest / len(residual)), -lane
+        x, middle = (np.arange(len(residual)) + 0.5) * (widest / len(residual)) - 0.5, -lane
         y = middle + residual / reach
         axes.fill_between(end, middle - BAND / reach, middle + BAND / reach, color=LAW, alpha=0.14, linewidth=0)
         for level in (-limit, 0.0, limit):
@@ -207,6 +216,6 @@ def _lanes(axes: Axes, shown: Sequence[Panel], limit: float) -> None:
                 axes.plot(x[where], y[where], mark, color=colour, markersize=size, markeredgewidth=0)
     axes.set_yticks([-lane for lane in range(len(shown))], [label_of(one.short, 15) for one in shown], fontsize=8)
     axes.set_ylim(0.55 - len(shown), 0.55)
-    axes.set_xlim(-0.012 * widest, 1.008 * widest)
+    axes.set_xlim(-0.7, widest - 0.3)
     axes.set_xticks([])
     axes.set_xlabel("pooled outcomes, the most likely first")

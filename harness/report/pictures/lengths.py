@@ -19,6 +19,7 @@ from pp3.harness.cells import Cell
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw
 
 TITLE = "Accepted drafts: law and exact intervals"
+LEGEND = 0.25  # inches above the axes
 MARGINS = {"left": 0.16, "right": 0.99}  # shares of the width
 Floats = npt.NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def lengths_picture(name: str, found: Sequence[Lengths]) -> Picture:
     return Picture(
         title=TITLE,
         finding=finding,
-        svg=draw(name, f"{TITLE}. {finding}", (WIDTH, 3.4), plot),
+        svg=draw(name, f"{TITLE}. {finding}", (WIDTH, 3.4), plot, LEGEND),
         head=("depth", "accepted", "seen", "share seen", "from", "to", "law"),
         rows=[
             (

@@ -122,7 +122,7 @@ def resolution_picture(name: str, judged: Judged) -> Picture | None:
     best = min(drawn, key=lambda test: float(test["detectable"]))
     title = "The smallest effect that each check sees"
     finding = (
-        f"{len(drawn):,} checks see shares of {float(best['detectable']):.2g} ({best['id']}) to "
+        f"{len(drawn):,} checks see errors from {float(best['detectable']):.2g} ({best['id']}) to "
         f"{float(worst['detectable']):.2g} ({worst['id']}) with power {judged.power:g}; what their counts do not "
         "exclude is marked beside."
     )
@@ -139,7 +139,7 @@ def resolution_picture(name: str, judged: Judged) -> Picture | None:
         _plain(axes)
         axes.set_yticks(range(len(order)), [f"{kind} ({len(kinds[kind])})" for kind in order])
         axes.set_xlabel("total variation (of matches: share copied)")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.4, 1.12), ncols=2)
+        axes.legend(loc="lower left")
 
     left = len(judged.deciding) - len(drawn)
     return Picture(

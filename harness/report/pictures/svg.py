@@ -35,7 +35,7 @@ STYLE: Any = {
     "legend.fontsize": 8.0,
     "lines.linewidth": 1.0,
 }
-TOP, BETWEEN, BOTTOM = 0.25, 0.2, 0.45  # inches of the margins, and between two rows
+BETWEEN = 0.2  # inches between two rows
 WIDTH = 4.8  # inches of a picture of which two stand side by side
 
 
@@ -51,12 +51,20 @@ class Picture:
     note: str = ""  # what was pooled or left out
 
 
-def draw(name: str, label: str, size: tuple[float, float], plot: Callable[[Figure], None]) -> str:
-    """One drawing of `size` inches, fit to be inlined; `name` is unique on its page, `label` what a reader hears."""
+def draw(
+    name: str,
+    label: str,
+    size: tuple[float, float],
+    plot: Callable[[Figure], None],
+    top: float = 0.1,
+    bottom: float = 0.45,
+) -> str:
+    """One drawing of `size` inches, `top` and `bottom` of them margins for titles and labels, fit to be inlined; `name` is unique on its page,
+    `label` what a reader hears."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=size)
-        inside = size[1] - TOP - BOTTOM
-        figure.subplots_adjust(top=1 - TOP / size[1], bottom=BOTTOM / size[1], hspace=2 * BETWEEN / (inside - BETWEEN))
+        inside = size[1] - top - bottom
+        figure.subplots_adjust(top=1 - top / size[1], bottom=bottom / size[1], hspace=2 * BETWEEN / (inside - BETWEEN))
         plot(figure)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
