@@ -182,7 +182,8 @@ def kept(label: str, text: str, room: int = LABEL) -> str:
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table that fits the width; a word with a colour is coloured, a column without content left out."""
     cells = [[clean(cell) for cell in row] for row in rows]
-    shown = [at for at, column in enumerate(columns) if not column.head or any(row[at] for row in cells)]
+    empty = not any(any(row) for row in cells)
+    shown = [at for at, column in enumerate(columns) if empty or not column.head or any(row[at] for row in cells)]
     columns, cells = [columns[at] for at in shown], [[row[at] for at in shown] for row in cells]
     sizes = _sizes(columns, cells)
     if sizes is None:
