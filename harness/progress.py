@@ -27,6 +27,10 @@ class Bar:
             self._stages[stage] = self._progress.add_task(stage, total=total)
         self._progress.update(self._stages[stage], completed=done, total=total)
 
+    def say(self, line: str) -> None:
+        """A line above the bars, where there is no terminal too."""
+        self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
     def __enter__(self) -> "Bar":
         self._progress.start()
         return self

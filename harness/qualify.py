@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from pp3.harness import backends, promise
+from pp3.harness import backends, promise, scoreboard
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.battery import SEED_FAMILY_ALPHA
@@ -18,7 +18,8 @@ from pp3.harness.interrupts import held_until_released
 from pp3.harness.progress import Bar
 from pp3.harness.run import Measured, run
 from pp3.harness.seeds import Seed
-from pp3.harness.verdict import Verdict, conclude
+from pp3.harness.terminal import Column, kept, labelled, sentence, table
+from pp3.harness.verdict import Judgement, Verdict, conclude
 
 CODES = {
     Verdict.PASS: Exit.OK,
@@ -109,18 +110,53 @@ def finish(
         }
         click.echo(msgspec.json.encode(result).decode())
     else:
-        click.echo(judgement.sentence)
-        for reason in judgement.reasons[1:6]:
-            click.echo(f"  also: {reason}")
-        seen = ", ".join(f"{event} {float(size):.3f}" for event, size in judgement.sees.items())
-        family = ", ".join(f"{row['target']} {float(row['pearsonP']):.3g}" for row in judgement.seed_family)
-        click.echo(f"would see      total variation of {seen} (weakest check of each)")
-        click.echo(f"seed family    Pearson p: {family} (against {SEED_FAMILY_ALPHA:g} each; decides nothing)")
-        click.echo(f"receipt        {shown(written)}")
-        click.echo(f"page           {shown(page) if page else 'not written: pip install pp3[report]'}")
-        click.echo(f"check it with  pp3 verify {shown(written)}")
-        click.echo(f"took           {seconds:.1f} s, counter {number}")
+        for line in _lines(measured, judgement):
+            click.echo(line)
+        for line in where_it_lies(written, page, seconds, number):
+            click.echo(line)
     return CODES[judgement.verdict]
+
+
+def _lines(measured: Measured, judgement: Judgement) -> list[str]:
+    """The verdict, what deviates, every kind of check, what was compared exactly, the family that decides nothing."""
+    scores = scoreboard.Scores(
+        verdict=judgement.verdict,
+        reasons=judgement.reasons,
+        tests=judgement.tests,
+        off={one.id: f"{one.low:.2g} to {one.high:.2g}" for one in judgement.deviations},
+        furthest={},
+    )
+    bits, answers = measured.kernels["bits"], measured.kernels["conform"]
+    exact = [
+        ("known answers", sum(row["total"] for row in answers), sum(row["total"] - row["passed"] for row in answers)),
+        ("rows of the kernels", sum(row["rows"] for row in bits), sum(row["mismatches"] for row in bits)),
+        (
+            "pairs at temperature 0",
+            sum(row["pairs"] for row in measured.pairs),
+            sum(row["mismatches"] for row in measured.pairs),
+        ),
+    ]
+    head = Column(head="exact checks of"), Column(head="compared", right=True), Column(head="differ", right=True)
+    family = ", ".join(f"{row['target']} {float(row['pearsonP']):.3g}" for row in judgement.seed_family)
+    decides_nothing = f"Pearson p: {family} (against {SEED_FAMILY_ALPHA:g} each; decides nothing)"
+    return [
+        *sentence(judgement.sentence),
+        *scoreboard.lines(scores),
+        "",
+        *table(head, [[name, f"{count:,}", f"{differ:,}"] for name, count, differ in exact]),
+        "",
+        *labelled("seed family", decides_nothing),
+    ]
+
+
+def where_it_lies(receipt: Path, page: Path | None, seconds: float, counter: int | None = None) -> list[str]:
+    """The last lines of a run: what was written, and what may be done with it."""
+    return [
+        kept("receipt", shown(receipt)),
+        kept("page", shown(page) if page else "not written: pip install pp3[report]"),
+        kept("check it with", f"pp3 verify {shown(receipt)}"),
+        kept("took", f"{seconds:.1f} s" + ("" if counter is None else f", counter {counter}")),
+    ]
 
 
 def choose_device(device: str, require_gpu: bool) -> Backend:

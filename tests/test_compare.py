@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -15,7 +16,8 @@ from pp3.harness import canonical, cli
 from pp3.harness.campaign import of_document, of_plan, plan_sha256
 from pp3.harness.errors import Exit
 from pp3.harness.evidence import receipt
-from pp3.harness.regression import compare_command, timings
+from pp3.harness.evidence.ledger import Record, Superseding, append
+from pp3.harness.regression import timings
 from pp3.harness.regression.checks import Change, check_rows, exact_rows
 from pp3.harness.regression.compare import Comparison, Mark, compare
 from pp3.harness.regression.differences import Topic
@@ -439,14 +441,35 @@ def test_a_receipt_without_timings_is_compared_without(without: str, old: Path, 
 
 
 def test_what_is_printed_fits_a_terminal(broken: Path, old: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """80 columns, but for the conclusion and words that are longer."""
+    """The conclusion in one line, for scripts; all else in 80 columns, checks that became worse by name."""
     assert cli.run(["compare", str(old), str(broken)]) == Exit.NEGATIVE
-    *lines, conclusion = capsys.readouterr().out.splitlines()
-    longest = compare_command.WIDTH
-    assert [line for line in lines if len(line) > longest and " " in line[compare_command.LABEL :].strip()] == []
+    conclusion, *lines = capsys.readouterr().out.splitlines()
     assert conclusion.startswith("REGRESSION: the verdict was PASS and is FAIL (and ")
+    assert max(map(len, lines)) <= 80
     assert "\x1b" not in "".join(lines)
     assert any(line.startswith("correctness  comparable") for line in lines)
+    assert any(re.search(r"^\w\S+/\S+ +worse +pass +fail ", line) for line in lines)
+
+
+def test_a_superseded_receipt_of_other_sources_is_incomparable(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verification skips what does not recompute of one that the ledger supersedes: nothing follows from it."""
+    statement: Statement = canonical.decode(old.read_bytes())
+    now = receipt.write(statement, tmp_path / "receipts" / "evidence" / "qualify")
+    statement["subject"][0]["digest"]["sha256"] = "0" * 64
+    del statement["predicate"]["plan"]["power"]
+    before = receipt.write(statement, now.parent)
+    digests = [path.stem.rpartition("-")[2] for path in (before, now)]
+    records = [
+        Record(sha256=digest, name=f"evidence/qualify/{path.name}", verdict="PASS")
+        for digest, path in zip(digests, (before, now), strict=True)
+    ]
+    append(tmp_path / "receipts" / "LEDGER", records, [Superseding(sha256=digests[0], by=digests[1], reason="a test")])
+    opened = open_receipt(before)
+    assert (opened.verified.failed, opened.verified.ok) == (None, False)
+    assert cli.run(["compare", str(before), str(now)]) == Exit.INCONCLUSIVE
+    assert capsys.readouterr().out.startswith("INCOMPARABLE: OLD does not verify here: plan: ")
 
 
 def test_json_says_the_same(old: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:

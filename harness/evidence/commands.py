@@ -1,11 +1,15 @@
 """The commands of `pp3` that judge a receipt: verify, sign, ledger. Their work is imported when they run."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from pp3.harness.errors import CampaignError, Exit, ReceiptError
+
+if TYPE_CHECKING:
+    from pp3.harness.evidence.verified import Verified
 
 VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID"])
 PATH = click.Path(path_type=Path)
@@ -58,15 +62,24 @@ def verify(
         more = {"assurance": found.assurance, "supersededBy": found.by or None, "steps": found.steps}
         click.echo(msgspec.json.encode(fields | more).decode())
     else:
-        for number, step in enumerate(found.steps, 1):
-            click.echo(f"{number:2} {step.outcome:4} {step.name}: {step.detail}")
-        click.echo(found.sentence)
+        for line in _lines(found):
+            click.echo(line)
     if found.failed:
         return Exit.NEGATIVE
     if require_verdict and found.verdict != require_verdict:
         click.echo(f"pp3: the verdict is {found.verdict}, {require_verdict} was required", err=True)
         return Exit.NEGATIVE
     return Exit.OK if found.ok and found.current != "no" and not found.by else Exit.INCONCLUSIVE
+
+
+def _lines(found: "Verified") -> list[str]:
+    """A line a step, and the conclusion, which is the last line."""
+    from pp3.harness import terminal
+
+    said = []
+    for number, step in enumerate(found.steps, 1):
+        said += terminal.step(step.outcome, f"{step.name}: {step.detail}", f"{number:2} ")
+    return [*said, *terminal.sentence(found.sentence)]
 
 
 @click.command()

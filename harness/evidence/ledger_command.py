@@ -13,6 +13,7 @@ from pp3.harness.evidence.receipt import leftovers
 from pp3.harness.evidence.receipt import read as read_receipt
 from pp3.harness.evidence.verify import verify
 from pp3.harness.paths import find_checkout
+from pp3.harness.terminal import sentence, step
 
 
 def ledger_of(given: Path | None) -> Path:
@@ -117,9 +118,11 @@ def check(given: Path | None, as_json: bool) -> int:
         click.echo(msgspec.json.encode({"ok": not problems, **counts, "problems": problems}).decode())
     else:
         for problem in problems:
-            click.echo(f"FAIL {problem}")
+            for line in step("FAIL", problem):
+                click.echo(line)
         said = f"{len(known.records)} receipts, {len(known.superseded)} superseded, {len(problems)} problems"
-        click.echo(f"{'NOT ' * bool(problems)}WHOLE {path}: {said}")
+        for line in sentence(f"{'NOT ' * bool(problems)}WHOLE {path}: {said}"):
+            click.echo(line)
     if problems:
         return Exit.NEGATIVE
     return Exit.OK if known.records else Exit.NOTHING_RAN

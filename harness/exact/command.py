@@ -15,8 +15,9 @@ from pp3.harness.evidence import receipt, store
 from pp3.harness.exact import oracle, suite
 from pp3.harness.paths import find_vectors
 from pp3.harness.progress import Bar
-from pp3.harness.qualify import CODES, choose_device, page_of, shown
+from pp3.harness.qualify import CODES, choose_device, page_of, where_it_lies
 from pp3.harness.run import known_answers
+from pp3.harness.terminal import Column, Fit, fold, sentence, table, width
 
 
 def run_command(kind: str, device: str, out: Path | None, as_json: bool) -> int:
@@ -52,24 +53,21 @@ def run_command(kind: str, device: str, out: Path | None, as_json: bool) -> int:
         }
         click.echo(msgspec.json.encode(result).decode())
     else:
-        click.echo(concluded.sentence)
-        for line in _lines(kind, observed):
+        for line in [*sentence(concluded.sentence), *_lines(kind, observed), *where_it_lies(written, page, seconds)]:
             click.echo(line)
-        click.echo(f"receipt        {shown(written)}")
-        click.echo(f"page           {shown(page) if page else 'not written: pip install pp3[report]'}")
-        click.echo(f"took           {seconds:.1f} s")
     return CODES[concluded.verdict]
 
 
 def _lines(kind: str, observed: list[dict[str, Any]]) -> list[str]:
-    """A line for each enumeration or policy."""
+    """A row for each enumeration or policy."""
+    name = Column(head="enumeration" if kind == "exhaustive" else "target", fit=Fit.FOLD)
     if kind == "exhaustive":
-        return [f"{row['id']:14} {row['compared']:>15,}  {row['claim']}" for row in observed]
-    lines = []
+        columns = [name, Column(head="compared", right=True), Column(head="claim", fit=Fit.FOLD)]
+        return ["", *table(columns, [[row["id"], f"{row['compared']:,}", row["claim"]] for row in observed]), ""]
+    columns = [name, *(Column(head=head, right=True) for head in ("as emitted", "largest remainder"))]
+    rows = []
     for row in observed:
-        worst = {key: max(float(one[key][1]) for one in row["distances"]) for key in ("emitted", "largestRemainder")}
-        lines.append(
-            f"{row['survey']['target']:14} from the ideal softmax at most {worst['emitted']:.3e} as emitted, "
-            f"{worst['largestRemainder']:.3e} by largest remainder"
-        )
-    return lines
+        worst = [max(float(one[key][1]) for one in row["distances"]) for key in ("emitted", "largestRemainder")]
+        rows.append([row["survey"]["target"], *(f"{size:.3e}" for size in worst)])
+    said = "Largest total variation from the ideal softmax, as emitted and by largest remainder:"
+    return ["", *fold(said, width()), *table(columns, rows), ""]

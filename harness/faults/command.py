@@ -6,18 +6,22 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
+from pp3.harness import terminal
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.faults import matrix, texts
 from pp3.harness.faults.matrix import One
 from pp3.harness.faults.outcome import Outcome, Row
 from pp3.harness.faults.peers import RULES
 from pp3.harness.progress import Bar
+from pp3.harness.terminal import Fit
 from pp3.harness.trial.device import choose
 from pp3.harness.trial.plan import LARGEST_REQUESTS
 
 MOST_SEEDS = 100_000
 MOST_JOBS = 64
-COLUMNS = 100  # of a terminal's table
+LONGEST_NAME = 32  # columns of a fault's name on a terminal
+HEADS = ("fault", "verdict", "plain", "caught by")
+FITS = (Fit.WHOLE, Fit.WHOLE, Fit.WHOLE, Fit.FOLD)
 PLAIN = {True: "sees it", False: "misses", None: "-"}
 INTRODUCTION = """# Planted faults
 
@@ -81,18 +85,30 @@ def run_command(
 
 
 def lines(found: Sequence[Row]) -> list[str]:
-    """A table for a terminal: those that did not come out as they must come first."""
+    """What became of all, and a table for a terminal: those that did not come out as they must come first."""
     ordered = sorted(found, key=lambda row: row.good)
-    width = max(len(row.id) for row in ordered)
-    said = [f"{'fault':{width}}  {'verdict':12}  {'plain test':10}  caught by"]
+    name = min(max(len(row.id) for row in ordered), LONGEST_NAME)
+    start = name + len(f"{Outcome.CONTROL_PASS}") + len(HEADS[2]) + 3 * len(terminal.GAP)
+    columns = [terminal.Column(head=head, fit=fit) for head, fit in zip(HEADS, FITS, strict=True)]
+    rows = []
     for row in ordered:
-        start = f"{row.id:{width}}  {row.verdict.value:12}  {PLAIN[row.marginal]:10}  "
         missed = "" if row.good or not row.witness else f" (not {row.witness})"
         seeds = f", {row.caught}/{row.seeds} seeds" if row.seeds > 1 else ""
-        said.append(start + _cut(_marks(row), COLUMNS - len(start) - len(missed + seeds)) + missed + seeds)
+        marks = _cut(_marks(row), terminal.width() - start - len(missed + seeds))
+        rows.append([terminal.shorten(row.id, name), row.verdict.value, PLAIN[row.marginal], marks + missed + seeds])
+    bad = sum(not row.good for row in found)
+    lead = (
+        f"FAIL: {bad} of {len(found)} did not come out as it must"
+        if bad
+        else f"PASS: all {len(found)} came out as they must"
+    )
     seconds = sum(row.seconds for row in found)
-    note = "* the check that must catch it; the plain test is a chi-square of first tokens."
-    return [*said, summary(found), f"{seconds:.0f} s, one after the other.", note]
+    note = (
+        "* the check that must catch it; plain: whether a chi-square test of first tokens sees it. "
+        f"{seconds:.0f} s, one after the other."
+    )
+    said = [*terminal.sentence(f"{lead}: {summary(found)}."), "", *terminal.table(columns, rows), ""]
+    return said + terminal.fold(note, terminal.width())
 
 
 def _marks(row: Row) -> list[str]:

@@ -8,15 +8,16 @@ import click
 import msgspec
 
 from pp3.harness.errors import CampaignError
-from pp3.harness.regression.checks import Change
+from pp3.harness.regression.checks import Change, CheckRow
 from pp3.harness.regression.compare import CellRow, Comparison, Mark, compare
 from pp3.harness.regression.differences import Topic
 from pp3.harness.regression.opened import Opened, open_receipt
+from pp3.harness.terminal import Column, Fit, labelled, sentence, table
 
 MOST = 10  # rows of one kind that a terminal shows
 LABEL = 13  # columns of the words before each line
-WIDTH = 80
 DIGEST = 12  # hexadecimal digits shown of a SHA-256
+GRAVEST = (Change.WORSE, Change.VANISHED, Change.WEAKER, Change.BETTER, Change.ADDED)
 DIGESTED = re.compile("[0-9a-f]{64}")
 
 
@@ -60,41 +61,89 @@ def plain(old: Opened, new: Opened, found: Comparison) -> dict[str, Any]:
 
 
 def lines(old: Opened, new: Opened, found: Comparison) -> list[str]:
-    """What is said on a terminal."""
-    said = [
-        _line(name, f"{opened.predicate['verdict']} {opened.predicate['run']['startedUtc']} {opened.judged}")
-        for name, opened in (("old", old), ("new", new))
-    ]
+    """What is said on a terminal: the conclusion, both receipts, what differs, what may be compared, what was found."""
+    said = [*sentence(found.sentence), "", *_both(old, new), ""]
     for topic in Topic:
         rows = [row for row in found.differences if row.topic is topic]
-        if not rows:
-            said.append(_line(topic.value, "the same"))
-            continue
-        said.append(_line(topic.value, f"{len(rows)} differ{'s' * (len(rows) == 1)}"))
+        count = f"{len(rows)} differ{'s' * (len(rows) == 1)}" if rows else "the same"
+        said += _line(topic.value, count)
         if topic is Topic.SOURCES:
             names = [row.name for row in rows]
-            said += _some([", ".join(names[:MOST]), *names[MOST:]], 1)
+            said += _some([", ".join(names[:MOST]), *names[MOST:]] if names else [], 1)
         else:
             said += _some([f"{row.name}: {_short(row.old)} -> {_short(row.new)}" for row in rows])
-    said.append(
-        _line("correctness", f"incomparable: {found.not_correctness}" if found.not_correctness else "comparable")
+    for label, refused in (("correctness", found.not_correctness), ("timing", found.not_timing)):
+        said += _line(label, f"incomparable: {refused}" if refused else "comparable")
+    said += _some(
+        [f"{row.mark:6} {row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}] {row.id}" for row in found.timings],
+        len(found.timings),
     )
-    said.append(_line("timing", f"incomparable: {found.not_timing}" if found.not_timing else "comparable"))
-    said += [
-        _line("", f"{row.mark:6} {row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}] {row.id}") for row in found.timings
-    ]
     if found.same_seed:
-        said.append(_line("plan, seed", _equal(found)))
+        said += _line("plan, seed", _equal(found))
     if found.checks:
-        count = {change: sum(row.change is change for row in found.checks) for change in Change}
-        said.append(_line("checks", ", ".join(f"{times} {change.value}" for change, times in count.items() if times)))
-        said += _some([row.sentence for row in found.checks if row.change not in (Change.SAME, Change.OTHER_LAW)])
+        count_of = {change: sum(row.change is change for row in found.checks) for change in Change}
+        said += _line("checks", ", ".join(f"{times} {change.value}" for change, times in count_of.items() if times))
+        said += _checks([row for row in found.checks if row.change not in (Change.SAME, Change.OTHER_LAW)])
     if found.cells:
         marks = {mark: sum(row.mark is mark for row in found.cells) for mark in Mark}
-        said.append(_line("cells", ", ".join(f"{times} {mark.value}" for mark, times in marks.items() if times)))
-        said += _some([_cell(row) for row in _telling(found.cells)])
-        said.append(_line("", "= equal, ~ no evidence, ! differs, - vanished, + added, ? another law"))
-    return [*said, found.sentence]
+        said += _line("cells", ", ".join(f"{times} {mark.value}" for mark, times in marks.items() if times))
+        said += _line("", "= equal, ~ no evidence, ! differs, - vanished, + added, ? another law")
+        said += _cells(_telling(found.cells))
+    return said
+
+
+def _both(old: Opened, new: Opened) -> list[str]:
+    """The two receipts, side by side."""
+    columns = [Column(head=""), Column(head="old", fit=Fit.FOLD), Column(head="new", fit=Fit.FOLD)]
+    return table(
+        columns,
+        [
+            ["verdict", *(str(opened.predicate["verdict"]) for opened in (old, new))],
+            ["judged", *(opened.judged for opened in (old, new))],
+            ["measured", *(str(opened.predicate["run"]["startedUtc"]) for opened in (old, new))],
+            ["sha256", *(_short(opened.verified.sha256) for opened in (old, new))],
+        ],
+    )
+
+
+def _checks(rows: list[CheckRow]) -> list[str]:
+    """Checks that changed, the worst first: their outcomes, and what each sees."""
+    if not rows:
+        return []
+    columns = [
+        Column(head="check", fit=Fit.FOLD),
+        Column(head="change"),
+        Column(head="old"),
+        Column(head="new"),
+        Column(head="saw", right=True),
+        Column(head="sees", right=True),
+    ]
+    ordered = sorted(rows, key=lambda row: GRAVEST.index(row.change))
+    cells = [[row.id, row.change.value, row.old, row.new, row.sees_old, row.sees_new] for row in ordered[:MOST]]
+    return ["", *table(columns, cells), *_rest(len(rows)), ""]
+
+
+def _cells(rows: list[CellRow]) -> list[str]:
+    """Cells with their two-sample tests."""
+    columns = [
+        Column(head=""),
+        Column(head="cell", fit=Fit.FOLD),
+        Column(head="batch", right=True),
+        Column(head="G", right=True),
+        Column(head="df", right=True),
+        Column(head="p", right=True),
+        Column(head="Holm", right=True),
+        Column(head="its check", fit=Fit.FOLD),
+    ]
+    cells = []
+    for row in rows[:MOST]:
+        test = [f"{row.g:.3g}", str(row.df), f"{row.p:.2g}", f"{row.holm:.2g}"] if row.df else [""] * 4
+        cells.append([row.mark.value, row.id, str(row.batch or ""), *test, row.outcome])
+    return ["", *table(columns, cells), *_rest(len(rows))] if cells else []
+
+
+def _rest(count: int) -> list[str]:
+    return [f"... and {count - MOST:,} more: --json has all"] if count > MOST else []
 
 
 def _equal(found: Comparison) -> str:
@@ -112,17 +161,10 @@ def _telling(cells: list[CellRow]) -> list[CellRow]:
     return odd or sorted(tested, key=lambda row: row.p)[:1]
 
 
-def _cell(row: CellRow) -> str:
-    where = f"{row.id} at batch {row.batch}" if row.batch else row.id
-    if not row.df:
-        return f"{row.mark.value} {where}"
-    return f"{row.mark.value} {where}: G {row.g:.3g} on {row.df}, p {row.p:.2g}, Holm {row.holm:.2g}; {row.outcome}"
-
-
 def _some(texts: list[str], most: int = MOST) -> list[str]:
     """The first of many, and how many more there are."""
     rest = [f"... and {len(texts) - most:,} more: --json has all"] if len(texts) > most else []
-    return [_line("", text) for text in [*texts[:most], *rest]]
+    return [line for text in [*texts[:most], *rest] for line in _line("", text)]
 
 
 def _short(value: str) -> str:
@@ -130,13 +172,6 @@ def _short(value: str) -> str:
     return f"{value[:DIGEST]}..." if DIGESTED.fullmatch(value) else value
 
 
-def _line(label: str, text: str) -> str:
-    """Label and text, folded at spaces to WIDTH columns; a longer word is left whole."""
-    folded, rows = "", []
-    for word in text.split(" "):
-        if folded and LABEL + len(folded) + 1 + len(word) > WIDTH:
-            rows.append(folded)
-            folded = f"  {word}"
-        else:
-            folded = f"{folded} {word}" if folded else word
-    return "\n".join(f"{label if not at else '':{LABEL}}{row}" for at, row in enumerate([*rows, folded]))
+def _line(label: str, text: str) -> list[str]:
+    """Label and text."""
+    return labelled(label, text, room=LABEL)

@@ -5,9 +5,7 @@ whether the sources that it binds are those of this tree.
 """
 
 import hashlib
-import shutil
-import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +13,15 @@ from typing import Any
 import click
 import msgspec
 
+from pp3.harness import terminal
 from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.power import Unit
 from pp3.harness.regression.opened import CAMPAIGN, TRIAL, device, requests_of, who
+from pp3.harness.terminal import Column, Fit
 
-COLUMNS = ("measured", "kind", "verdict", "sampler", "version", "device", "requests", "resolution", "weakest", "state")
+MINUTE = len("2026-11-30 02:24")
 ALTERED, REPLAY = "altered", ", replay"
 
 
@@ -52,7 +52,8 @@ def run_command(folder: Path, as_json: bool) -> int:
     if as_json:
         click.echo(msgspec.json.encode({"receipts": rows, "leftOut": left}).decode())
     elif rows:
-        click.echo(table(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        for line in table(rows):
+            click.echo(line)
     else:
         click.echo(f"no receipt lies under {folder}", err=True)
     return Exit.OK if rows else Exit.NOTHING_RAN
@@ -133,17 +134,27 @@ def _sources(kind: str) -> dict[str, str]:
     return {subject["name"]: subject["digest"]["sha256"] for subject in provenance.sources(kind)}
 
 
-def table(rows: list[Row], width: int | None) -> str:
-    """Plain columns; on a terminal of some width, in blocks of columns that fit. PP3Error (69) without pandas."""
-    try:
-        import pandas as pd  # type: ignore[import-untyped]  # no types come with it
-    except ModuleNotFoundError:
-        raise PP3Error(
-            "pandas is not installed, and the table needs it: pip install 'pp3[report]', or use --json",
-            Exit.UNAVAILABLE,
-        ) from None
-    frame = pd.DataFrame([asdict(row) for row in rows], columns=list(COLUMNS))
-    frame["device"] = frame["device"].str.removeprefix("NVIDIA ")
-    frame["requests"] = [f"{count:,}" if count else "" for count in frame["requests"]]
-    text: str = frame.to_string(index=False, justify="left", line_width=width, max_colwidth=None)
-    return "\n".join(line.rstrip() for line in text.splitlines())
+def table(rows: list[Row]) -> list[str]:
+    """A row each; what does not fit a terminal is in --json alone."""
+    columns = [
+        Column(head="measured", fit=Fit.FOLD),
+        Column(head="kind"),
+        Column(head="verdict"),
+        Column(head="sampler", fit=Fit.FOLD),
+        Column(head="device", fit=Fit.FOLD),
+        Column(head="sees", right=True),
+        Column(head="state", fit=Fit.FOLD),
+    ]
+    cells = [
+        [
+            row.measured.replace("T", " ")[:MINUTE],
+            row.kind,
+            row.verdict,
+            f"{row.sampler} {row.version}".strip(),
+            row.device.removeprefix("NVIDIA "),
+            f"{float(row.resolution):.3g}" if row.resolution else "",
+            row.state.replace(" sources differ", ""),
+        ]
+        for row in rows
+    ]
+    return terminal.table(columns, cells)

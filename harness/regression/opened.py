@@ -36,8 +36,10 @@ class Opened:
     @property
     def unverified(self) -> str:
         """Why it does not verify here, though it may be authentic: other sources made it. "" if it verifies."""
-        failed = next((step for step in self.verified.steps if step.outcome == "FAIL"), None)
-        return f"does not verify here: {failed.name}: {failed.detail}" if failed else ""
+        if self.verified.ok:
+            return ""
+        open_ = next(step for step in self.verified.steps if step.outcome in ("FAIL", "skip"))
+        return f"does not verify here: {open_.name}: {open_.detail}"
 
     @property
     def judged(self) -> str:

@@ -22,6 +22,7 @@ from pp3.harness.regression.opened import TRIAL, Opened, device, open_sampled
 from pp3.harness.regression.replay import Replayed, campaign_of, campaign_part, judge, trial_and_seed, trial_part
 from pp3.harness.run import Measured, parts_of, run, run_parts
 from pp3.harness.samplers import registry
+from pp3.harness.terminal import clean, fold, kept, sentence, width
 from pp3.harness.trial import parent
 from pp3.harness.trial.plan import Trial, TrialSpec, declared
 from pp3.harness.verdict import all_cells, conclude
@@ -57,12 +58,14 @@ def run_command(
     if as_json:
         click.echo(msgspec.json.encode(plain(found, written, time.perf_counter() - clock)).decode())
     else:
-        click.echo(found.sentence)
+        for line in sentence(found.sentence):
+            click.echo(line)
         if found.mismatch is None and found.not_promised:
-            click.echo(f"more than is promised: {found.not_promised}")
+            for line in fold(clean(f"more than is promised: {found.not_promised}"), width()):
+                click.echo(line)
         if written:
-            click.echo(f"receipt        {shown(written)} (a replay: regression, no fresh evidence)")
-        click.echo(f"took           {time.perf_counter() - clock:.1f} s, counter {opened.predicate['seed']['counter']}")
+            click.echo(kept("receipt", f"{shown(written)} (a replay: regression, no fresh evidence)"))
+        click.echo(kept("took", f"{time.perf_counter() - clock:.1f} s, counter {opened.predicate['seed']['counter']}"))
     return found.exit
 
 

@@ -1,40 +1,81 @@
-"""What the page of a trial shows beside its receipt: the laws that failed first, then those looked at hardest."""
+"""What the page of a trial shows beside its receipt: the targets nearest to their levels, and every check."""
 
 from typing import Any
 
-import numpy as np
-
-from pp3.harness.battery import expected_of, grouped, judge
-from pp3.harness.design import Check, Method
-from pp3.harness.evidence.trial import as_run
-from pp3.harness.report import charts
+from pp3.harness.cells import Event
+from pp3.harness.report.campaign import (
+    check_pictures,
+    emitted,
+    failed_tile,
+    failure_pictures,
+    limits,
+    ordered,
+    undecided,
+)
+from pp3.harness.report.failures import failures
+from pp3.harness.report.judged import Judged, of_trial
+from pp3.harness.report.pictures.law import law_picture
+from pp3.harness.report.pictures.lengths import lengths, lengths_picture
+from pp3.harness.report.pictures.svg import Picture
 from pp3.harness.trial.findings import BREACHES, outcome_name
 from pp3.harness.trial.plan import Trial
 from pp3.harness.trial.problems import Problem
 
-MOST_PICTURES = 6
+MOST_TARGETS = 6  # with pictures
 MOST_STRAYS = 50
-MOST_GROUPS = 100  # of one picture
 
 
 def context(predicate: dict[str, Any]) -> dict[str, Any]:
-    """Values for the template."""
-    tests = predicate["tests"]
-    judged = [test for test in tests if float(test["alpha"])]
-    values, levels = [float(test["p"]) for test in judged], [float(test["alpha"]) for test in judged]
-    trial = as_run(predicate)
-    counts = {row["id"]: row["counts"] for row in predicate["cells"]}
-    deciding = [check for check in trial.checks if check.df and check.method is not Method.FIT]
-    ranked = sorted(deciding, key=lambda check: judge(check, counts, trial.spec.power).p / check.alpha)
+    """Values for the template. PP3Error, KeyError or ValueError for a plan or counts that do not fit each other."""
+    judged, trial = of_trial(predicate)
+    drawn = nearest(judged)[:MOST_TARGETS]
+    out = predicate["plan"]["notApplicable"]
+    left = [f"{len(out):,} targets were left out, for the reasons given below."] if out else []
+    named = {problem.name: problem for problem in trial.problems}
     return {
-        "judged": judged,
+        "drawn": [
+            {"name": name, "pictures": _pictures(at, named[name], judged)}
+            for at, name in enumerate(drawn)
+            if name in named
+        ],
+        "failure_pictures": failure_pictures(judged),
+        "failures": failures(judged),
+        "figures": [
+            (f"{trial.requests:,}", "requests, drawn from a seed fixed by the plan"),
+            failed_tile(judged),
+            (
+                f"{float(predicate['resolution']):.3g}",
+                f"total variation of a first token's law that is seen with power {judged.power:g}",
+            ),
+            (f"{len(trial.problems):,}", "targets whose laws are known exactly"),
+        ],
+        "limits": limits(judged, predicate["resolution"]) + left,
+        "ordered": ordered(judged.tests),
+        "pictures": check_pictures(judged),
         "strays": _strays(trial, predicate["strays"]),
+        "undecided": undecided(judged),
         "targets": [_target(trial, problem, predicate) for problem in trial.problems],
-        "ladder": charts.ladder_chart("ladder", ladder_finding(judged), values, levels) if judged else "",
-        "ladder_finding": ladder_finding(judged),
-        "open_tests": [test for test in tests if test["outcome"] in ("fail", "unresolved")],
-        "pictures": [_picture(f"p{at}", check, counts) for at, check in enumerate(ranked[:MOST_PICTURES])],
     }
+
+
+def nearest(judged: Judged) -> list[str]:
+    """Targets by how near any check of theirs comes to its level, or lies below it, the nearest first."""
+    ratios: dict[str, float] = {}
+    for check, test in judged.deciding:
+        if check.target:
+            ratio = float(test["p"]) / float(test["alpha"])
+            ratios[check.target] = min(ratio, ratios.get(check.target, ratio))
+    return sorted(ratios, key=lambda target: (ratios[target], target))
+
+
+def _pictures(at: int, problem: Problem, judged: Judged) -> list[Picture]:
+    """Emitted tokens of a target at every position or of every case, and its lengths where it has any."""
+    checks = [check for check in judged.checks if check.target == problem.name]
+    title = "Tokens drawn, by case" if problem.depth == 0 else "Tokens emitted at each position"
+    law = law_picture(f"t{at}law", title, emitted(checks), judged)
+    cells = [cell for cell in problem.cells if cell.event is Event.LENGTH]
+    found = lengths(problem.depth, cells, judged.counts) if cells else None
+    return [*([law] if law else []), *([lengths_picture(f"t{at}lengths", [found])] if found else [])]
 
 
 def _strays(trial: Trial, strays: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
@@ -59,37 +100,3 @@ def _target(trial: Trial, problem: Problem, predicate: dict[str, Any]) -> tuple[
     cases = problem.target.labels
     why = f"cases {', '.join(cases)}" if cases else problem.target.pair.why
     return problem.name, why, trial.requests_of(problem), broken
-
-
-def ladder_finding(judged: list[dict[str, Any]]) -> str:
-    """The caption of the p-values."""
-    if not judged:
-        return "No check could decide anything at this number of requests."
-    worst = min(judged, key=lambda test: float(test["p"]) / float(test["alpha"]))
-    return (
-        f"Smallest p-value against its level: {worst['id']}, p = {worst['p']} held to {worst['alpha']} "
-        f"({len(judged)} checks)."
-    )
-
-
-def _picture(name: str, check: Check, counts: dict[str, list[int]]) -> dict[str, Any]:
-    """Observed against expected over the groups of a check's cells, one after another."""
-    seen, expected = [], []
-    for pooled in check.cells:
-        seen.append(grouped(pooled, counts[pooled.cell.id]))
-        expected.append(expected_of(pooled, seen[-1]))
-    one, other = np.concatenate(seen), np.concatenate(expected)
-    if len(one) > MOST_GROUPS:  # those that deviate most
-        furthest = np.argsort(-np.abs(one - other) / np.sqrt(np.maximum(other, 1)), kind="stable")[:MOST_GROUPS]
-        one, other = one[furthest], other[furthest]
-    worst = float(np.abs((one - other) / charts.spread_of(other)).max())
-    finding = (
-        f"{check.id}: {int(one.sum()):,} events in {len(one)} groups; the largest residual is {worst:.1f} standard "
-        "deviations."
-    )
-    return {
-        "svg": charts.law_chart(f"{name}-law", finding, one, other),
-        "finding": finding,
-        "head": ("observed", "expected"),
-        "rows": [(int(a), f"{b:.1f}") for a, b in zip(one, other, strict=True)],
-    }

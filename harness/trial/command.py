@@ -10,18 +10,20 @@ from typing import Any
 import click
 import msgspec
 
+from pp3.harness import scoreboard, terminal
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.progress import Bar
-from pp3.harness.qualify import CODES, page_of, shown
+from pp3.harness.qualify import CODES, page_of, where_it_lies
 from pp3.harness.samplers import registry
-from pp3.harness.trial import findings, parent
+from pp3.harness.trial import parent
 from pp3.harness.trial.judge import TrialJudgement
 from pp3.harness.trial.plan import Progress, TrialSpec
 from pp3.harness.trial.spread import Slots
 
 MOST_JOBS = 64
+MOST_HINTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +138,22 @@ def plain(ran: Ran) -> dict[str, Any]:
 
 def lines(ran: Ran) -> list[str]:
     """What is said on the terminal."""
-    left = ran.found.trial.left_out
-    said = [ran.judged.sentence, *findings.lines(ran.judged.reasons, ran.judged.hints)]
-    said += [f"not applicable {len(left)}: {_grouped(left)}"] if left else []
-    said.append(f"receipt        {shown(ran.receipt)}")
-    said.append(f"page           {shown(ran.page) if ran.page else 'not written: pip install pp3[report]'}")
-    said.append(f"check it with  pp3 verify {shown(ran.receipt)}")
-    said.append(f"took           {ran.seconds:.1f} s, counter {ran.counter}")
-    return said
+    judged, left = ran.judged, ran.found.trial.left_out
+    scores = scoreboard.Scores(
+        verdict=judged.verdict,
+        reasons=judged.reasons,
+        tests=judged.tests,
+        off={name: f"{effect.tv:.2g}" for name, effect in judged.effects.items()},
+        furthest=judged.effects,
+    )
+    return [
+        *terminal.sentence(judged.sentence),
+        *scoreboard.lines(scores),
+        "",
+        *(line for hint in judged.hints[:MOST_HINTS] for line in terminal.labelled("about", hint)),
+        *(terminal.labelled("left out", f"{len(left)} targets: {_grouped(left)}") if left else []),
+        *where_it_lies(ran.receipt, ran.page, ran.seconds, ran.counter),
+    ]
 
 
 def _grouped(left: dict[str, str]) -> str:
@@ -164,8 +174,13 @@ def samplers_command(as_json: bool) -> int:
         found = [{"name": e.name, "about": e.about, "available": not why, "reason": why} for e, why in rows]
         click.echo(msgspec.json.encode(found).decode())
         return Exit.OK
-    width = max(len(entry.name) for entry, _ in rows)
-    for entry, why in rows:
-        click.echo(f"{'no ' if why else 'yes'} {entry.name:{width}}  {entry.about}" + (f" [{why}]" if why else ""))
-    click.echo("Your own: --sampler module:object or file.py:object; `pp3 init` writes one to start from.")
+    columns = [
+        terminal.Column(head="here"),
+        terminal.Column(head="sampler", fit=terminal.Fit.CUT),
+        terminal.Column(head="what it is", fit=terminal.Fit.FOLD),
+    ]
+    cells = [["no" if why else "yes", e.name, f"{e.about} [{why}]" if why else e.about] for e, why in rows]
+    yours = "Your own: --sampler module:object or file.py:object; `pp3 init` writes one to start from."
+    for line in [*terminal.table(columns, cells), *terminal.fold(yours, terminal.width())]:
+        click.echo(line)
     return Exit.OK

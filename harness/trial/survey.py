@@ -19,12 +19,15 @@ from pp3.harness.evidence import survey as survey_receipt
 from pp3.harness.progress import Bar
 from pp3.harness.qualify import page_of, shown
 from pp3.harness.samplers import registry
+from pp3.harness.terminal import Column, Fit, kept, labelled, sentence, table
 from pp3.harness.trial.command import Ran, check_jobs, run_one
 from pp3.harness.trial.device import choose, gpus
 from pp3.harness.trial.plan import FULL, QUICK, TrialSpec, check
 from pp3.harness.trial.spread import slots_for
 
 DETECT = 0.005  # what a survey promises on a GPU
+
+GRAVEST = ("INVALID", "FAIL", "INCONCLUSIVE", "TOLERATED", "PASS")
 
 
 def run_command(
@@ -75,9 +78,9 @@ def run_command(
             except PP3Error as error:
                 left[running[one]] = str(error)
                 continue
+            found = ran[running[one]]
             if not as_json:
-                found = ran[running[one]]
-                click.echo(f"{found.seconds:6.1f} s  {found.judged.sentence}")
+                bar.say(f"{found.seconds:6.1f} s  {found.judged.verdict.value:12}  {running[one]}")
     if not ran:
         click.echo("pp3: nothing ran: " + "; ".join(f"{name}: {why}" for name, why in left.items()), err=True)
         return Exit.NOTHING_RAN
@@ -92,11 +95,46 @@ def run_command(
         }
         click.echo(msgspec.json.encode(result | {"notRun": left}).decode())
         return Exit.OK
-    for name, why in left.items():
-        click.echo(f"not run  {name}: {why}")
-    click.echo(f"receipt  {shown(written)}")
-    click.echo(f"page     {shown(page) if page else 'not written: pip install pp3[report]'}")
+    for line in _lines(statement["predicate"], written, page):
+        click.echo(line)
     return Exit.OK
+
+
+def _lines(predicate: dict[str, Any], written: Path, page: Path | None) -> list[str]:
+    """What became of all, those that are wrong with their first reasons, every sampler, those that were not run."""
+    ordered = sorted(predicate["samplers"], key=lambda row: GRAVEST.index(row["verdict"]))
+    columns = [
+        Column(head="verdict"),
+        Column(head="sampler", fit=Fit.FOLD),
+        Column(head="version", fit=Fit.FOLD),
+        Column(head="requests", right=True),
+        Column(head="sees TV", right=True),
+    ]
+    rows = [
+        [row["verdict"], row["name"], row["version"], f"{row['requests']:,}", f"{float(row['resolution']):.3g}"]
+        for row in ordered
+    ]
+    absent = [[name, why] for name, why in predicate["notRun"].items()]
+    return [
+        *sentence(predicate["sentence"]),
+        "",
+        *(line for row in ordered for line in _wrong(row)),
+        *table(columns, rows),
+        "",
+        *(table([Column(head="not run", fit=Fit.FOLD), Column(head="why", fit=Fit.FOLD)], absent) if absent else []),
+        *([""] if absent else []),
+        kept("receipt", shown(written)),
+        kept("page", shown(page) if page else "not written: pip install pp3[report]"),
+    ]
+
+
+def _wrong(row: dict[str, Any]) -> list[str]:
+    """A sampler with its first reason, and how many more there are; nothing where there is none."""
+    if not row["reasons"]:
+        return []
+    first, more = row["reasons"][0].partition("; ")[0], len(row["reasons"]) - 1
+    said = f"{row['name']}: {first}{f' (and {more} more)' if more else ''}"
+    return [*labelled(row["verdict"], said, word=row["verdict"]), ""]
 
 
 def _in_time(last: float, *what: Any, **how: Any) -> Ran:

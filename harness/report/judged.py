@@ -1,0 +1,88 @@
+"""What the pages of a campaign and of a trial draw from: the plan's checks, the counts, and the stored results."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pp3.harness.battery import TestResult, judge
+from pp3.harness.campaign import of_plan
+from pp3.harness.design import Check, design
+from pp3.harness.evidence.trial import as_run
+from pp3.harness.trial.plan import Trial
+from pp3.harness.verdict import merge
+
+Row = dict[str, Any]  # of a receipt's tests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A plan's checks beside the counts they judge. Checks are built from the plan again, never read."""
+
+    checks: list[Check]
+    counts: dict[str, list[int]]  # of each cell, over all batch sizes
+    tests: list[Row]  # as the receipt has them, one a check
+    vocabs: dict[str, int]  # by target
+    strays: dict[str, dict[int, int]]  # by cell, outcomes that its law forbids and how often they came
+    deviations: dict[str, Row]  # by check
+    alpha: float
+    power: float
+
+    @property
+    def deciding(self) -> list[tuple[Check, Row]]:
+        """Checks that more than a forbidden outcome can fail, with their results."""
+        return [(check, test) for check, test in zip(self.checks, self.tests, strict=True) if float(test["alpha"])]
+
+    @property
+    def failing(self) -> list[Check]:
+        """Checks that failed, the strongest first: impossible outcomes, then what lies furthest below its level;
+        those that sum up many laws come last."""
+        rows = {test["id"]: test for test in self.tests}
+
+        def strength(check: Check) -> tuple[bool, bool, float]:
+            row = rows[check.id]
+            level = float(row["alpha"])
+            return not check.cells, not row["forbidden"], float(row["p"]) / level if level else 1.0
+
+        return sorted((check for check in self.checks if rows[check.id]["outcome"] == "fail"), key=strength)
+
+    def again(self, check: Check) -> TestResult:
+        """The result of a check, from its counts."""
+        return judge(check, self.counts, self.power)
+
+
+def of_campaign(predicate: dict[str, Any]) -> Judged:
+    """Of a receipt of our campaign. PP3Error or ValueError for a plan that this pp3 does not build."""
+    campaign = of_plan(predicate["plan"])
+    return Judged(
+        checks=design(campaign),
+        counts=merge({(cell["id"], cell["batch"]): cell["counts"] for cell in predicate["cells"]}),
+        vocabs={target.name: target.vocab for target in campaign.targets},
+        alpha=campaign.spec.alpha,
+        power=campaign.spec.power,
+        **_stored(predicate),
+    )
+
+
+def of_trial(predicate: dict[str, Any]) -> tuple[Judged, Trial]:
+    """Of a receipt of a trial, and the trial. PP3Error or ValueError for a plan that this pp3 does not build."""
+    trial = as_run(predicate)
+    judged = Judged(
+        checks=trial.checks,
+        counts={cell["id"]: cell["counts"] for cell in predicate["cells"]},
+        vocabs={problem.name: problem.vocab for problem in trial.problems},
+        alpha=trial.spec.alpha,
+        power=trial.spec.power,
+        **_stored(predicate),
+    )
+    return judged, trial
+
+
+def _stored(predicate: dict[str, Any]) -> dict[str, Any]:
+    strays: dict[str, dict[int, int]] = {}
+    for stray in predicate["strays"]:
+        of_cell = strays.setdefault(stray["cell"], {})
+        of_cell[stray["outcome"]] = of_cell.get(stray["outcome"], 0) + stray["count"]
+    return {
+        "tests": predicate["tests"],
+        "strays": strays,
+        "deviations": {row["id"]: row for row in predicate.get("deviations", [])},
+    }
