@@ -344,20 +344,26 @@ def test_exact_receipts_lose_nothing() -> None:
     assert [row.change for row in rows] == [Change.WORSE, Change.BETTER, Change.VANISHED, Change.ADDED]
 
 
+H200, XEON, EPYC = {"gpu": "NVIDIA H200"}, {"processor": "Xeon"}, {"processor": "EPYC"}
+
+
 @pytest.mark.parametrize(
     ("randomness", "rows", "old", "new", "why"),
     [
-        (Randomness.GENERATOR, 64, "a CPU", "a CPU", "torch.Generator"),
-        (Randomness.GLOBAL, 64, "a CPU", "a CPU", "global generator"),
-        (Randomness.KEYED, 64, "a CPU", "a CPU", ""),
-        (Randomness.INJECTED, 0, "a CPU", "a CPU", ""),
-        (Randomness.ADDRESSED, 64, "NVIDIA H200", "a CPU", ""),
-        (Randomness.ADDRESSED, 0, "NVIDIA H200", "a CPU", "requests at a time"),
-        (Randomness.KEYED, 64, "NVIDIA H200", "a CPU", "floating point"),
+        (Randomness.GENERATOR, 64, XEON, XEON, "torch.Generator"),
+        (Randomness.GLOBAL, 64, XEON, XEON, "global generator"),
+        (Randomness.KEYED, 64, XEON, XEON, ""),
+        (Randomness.INJECTED, 0, XEON, XEON, ""),
+        (Randomness.KEYED, 64, XEON, EPYC, "in floating point, on Xeon there and on EPYC here"),
+        (Randomness.KEYED, 64, {}, XEON, "in floating point, on a CPU there and on Xeon here"),
+        (Randomness.ADDRESSED, 64, XEON, EPYC, ""),
+        (Randomness.ADDRESSED, 64, H200, XEON, ""),
+        (Randomness.ADDRESSED, 0, H200, XEON, "requests at a time"),
+        (Randomness.KEYED, 64, H200, XEON, "floating point"),
     ],
 )
 def test_equal_counts_are_promised_where_they_can_be(
-    randomness: Randomness, rows: int, old: str, new: str, why: str
+    randomness: Randomness, rows: int, old: dict[str, str], new: dict[str, str], why: str
 ) -> None:
     who = Description(name="x", kind="plain", randomness=randomness, rows_per_launch=rows)
     trial = make(TrialSpec(sampler="x", requests=1_000_000, targets=["rows-of-12"]), who, "test")

@@ -8,7 +8,7 @@ arithmetic is that of the same device.
 from typing import Any
 
 from pp3.harness.evidence.trial import trial_of
-from pp3.harness.regression.opened import TRIAL, device
+from pp3.harness.regression.opened import TRIAL, identity, machine
 from pp3.harness.samplers.contract import Randomness
 from pp3.harness.trial.plan import Trial
 from pp3.harness.trial.run import rows_of
@@ -18,21 +18,22 @@ REPEATABLE = (Randomness.ADDRESSED, Randomness.KEYED, Randomness.INJECTED)
 
 def not_promised(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Why equal counts are not promised of two receipts of one plan and seed; "" if they are."""
-    return why_not(trial_of(old), device(old), device(new)) if old["kind"] == TRIAL else ""
+    return why_not(trial_of(old), identity(old), identity(new)) if old["kind"] == TRIAL else ""
 
 
-def why_not(trial: Trial, old: str, new: str) -> str:
-    """The same of one trial on two devices, each a GPU's name or "a CPU"."""
+def why_not(trial: Trial, old: dict[str, str], new: dict[str, str]) -> str:
+    """The same of one trial on two devices, by their identities. A processor that is not named may be any."""
     randomness = Randomness(trial.who.randomness)
     if randomness not in REPEATABLE:
         return f"{trial.who.name} draws from {_drawn(randomness)}, whose order follows the launches of a device"
+    there, here = machine(old), machine(new)
     for problem in trial.problems:
         requests = trial.requests_of(problem)
-        sizes = [rows_of(trial.who, problem, requests, "cpu" if name == "a CPU" else "cuda") for name in (old, new)]
+        sizes = [rows_of(trial.who, problem, requests, "cuda" if "gpu" in named else "cpu") for named in (old, new)]
         if sizes[0] != sizes[1]:
-            return f"{problem.name} is launched {sizes[0]:,} requests at a time on {old}, {sizes[1]:,} on {new}"
-    if old != new and randomness is not Randomness.ADDRESSED:
-        return f"{trial.who.name} computes in floating point, on {old} there and on {new} here"
+            return f"{problem.name} is launched {sizes[0]:,} requests at a time on {there}, {sizes[1]:,} on {here}"
+    if there != here and randomness is not Randomness.ADDRESSED:
+        return f"{trial.who.name} computes in floating point, on {there} there and on {here} here"
     return ""
 
 

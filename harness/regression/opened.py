@@ -91,6 +91,11 @@ def device(predicate: dict[str, Any]) -> str:
     return identity(predicate).get("gpu", "a CPU")
 
 
+def machine(named: dict[str, str]) -> str:
+    """The GPU of an identity, or else the model of its processor; older receipts do not name one."""
+    return named.get("gpu") or named.get("processor") or "a CPU"
+
+
 def requests_of(predicate: dict[str, Any]) -> int:
     """Requests of all targets, or of all samplers of a survey; 0 where nothing is sampled."""
     if predicate["kind"] == CAMPAIGN:

@@ -18,7 +18,7 @@ from pp3.harness.progress import Bar
 from pp3.harness.qualify import choose_device, shown
 from pp3.harness.regression.equality import why_not
 from pp3.harness.regression.integers import of_predicate
-from pp3.harness.regression.opened import TRIAL, Opened, device, open_sampled
+from pp3.harness.regression.opened import TRIAL, Opened, device, identity, open_sampled
 from pp3.harness.regression.replay import Replayed, campaign_of, campaign_part, judge, trial_and_seed, trial_part
 from pp3.harness.run import Measured, parts_of, run, run_parts
 from pp3.harness.samplers import registry
@@ -178,7 +178,7 @@ def _trial(
         old.of(only) if part else old,
         new.of(only) if part else new,
         {cell.id: cell.atoms.tolist() for problem in trial.problems for cell in problem.cells},
-        why_not(trial, device(p), here),
+        why_not(trial, identity(p), identity(statement["predicate"])),
         where=f"{trial.who.name} {trial.who.version} on {here}",
         measured_on=device(p),
         part=", ".join(only) if part else "",

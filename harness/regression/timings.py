@@ -11,7 +11,7 @@ from typing import Any
 
 from scipy import stats
 
-from pp3.harness.regression.opened import Opened, identity
+from pp3.harness.regression.opened import Opened, identity, machine
 
 CONFIDENCE = 0.95
 FASTER, SAME, SLOWER = "faster", "~", "slower"
@@ -41,13 +41,8 @@ def not_timing(old: Opened, new: Opened) -> str:
         return "neither receipt holds timings"
     if not all(held):
         return f"{'NEW' if held[0] else 'OLD'} holds no timings"
-    there, here = (_timed_on(identity(opened.predicate)) for opened in (old, new))
+    there, here = (machine(identity(opened.predicate)) for opened in (old, new))
     return "" if there == here else f"timings of {there} there, of {here} here: no ratio says which is faster"
-
-
-def _timed_on(named: dict[str, str]) -> str:
-    """The GPU, or else the processor."""
-    return named.get("gpu") or named.get("processor") or "a CPU"
 
 
 def ratios(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[Ratio]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pp3.harness.backends import processor
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.samplers.contract import Description
 
@@ -80,7 +81,7 @@ def interpreted(who: Description, launched: bool) -> bool:
 
 
 def identity(device: str, interpreted: bool = False) -> dict[str, str]:
-    """Versions, the GPU's name, and whether kernels ran in Triton's interpreter."""
+    """Versions, the GPU's or the processor's name, and whether kernels ran in Triton's interpreter."""
     found = {"backend": "cuda" if device.startswith("cuda") else "cpu", "python": platform.python_version()}
     for package in ("numpy", "torch", "triton"):
         try:
@@ -88,7 +89,7 @@ def identity(device: str, interpreted: bool = False) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[package] = "absent"
     if not device.startswith("cuda"):
-        return found | (INTERPRETED if interpreted else {})
+        return found | {"processor": processor()} | (INTERPRETED if interpreted else {})
     import torch
 
     properties = torch.cuda.get_device_properties(0)
