@@ -1,6 +1,7 @@
 """`pp3 qualify`: choose the device, run, judge, write the receipt and the page, say one sentence."""
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,12 @@ def finish(
     as_json: bool,
     clock: float,
     execution: dict[str, Any] | None = None,
+    write: Callable[[dict[str, Any], Path], Path] = receipt.write,
 ) -> int:
     """Judge what was measured, write the receipt and the page, say one sentence; the exit code.
 
-    `clock` is perf_counter at the start; `execution` is how a campaign in pieces was run.
+    `clock` is perf_counter at the start; `execution` is how a campaign in pieces was run, and `write` its receipt's
+    writer: a start that was killed may have written it.
     """
     judgement = conclude(
         chosen,
@@ -89,7 +92,7 @@ def finish(
         execution["unequal"] if execution else (),
     )
     statement = receipt.build(chosen, seed, number, how, started, measured, judgement, execution)
-    written = receipt.write(statement, folders.receipts)
+    written = write(statement, folders.receipts)
     try:
         page = page_of(statement, written, folders.reports)
     except OSError:
@@ -184,4 +187,5 @@ def page_of(statement: dict[str, Any], written: Path, folder: Path) -> Path | No
         from pp3.harness.report.render import write_page
     except ImportError:
         return None
-    return write_page(written.read_bytes(), statement, folder / f"{written.stem}.html")
+    path = folder / f"{written.stem}.html"
+    return path if path.is_file() else write_page(written.read_bytes(), statement, path)

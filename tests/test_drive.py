@@ -20,7 +20,7 @@ from pp3.harness.operations.drive import TRIES, PoisonError, SilentError, drive
 from pp3.harness.operations.engines import Engine, gpus, lanes, serial
 from pp3.harness.operations.order import ForeignSourcesError, Order, perform, sources_sha256
 
-ORDERS = {f"piece-{number}": {"name": f"piece-{number}", "number": number} for number in range(20)}
+ORDERS: dict[str, Order] = {f"piece-{number}": {"name": f"piece-{number}", "number": number} for number in range(20)}
 
 
 def square(order: Order) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def test_an_engine_may_see_that_nobody_is_there(monkeypatch: pytest.MonkeyPatch)
 
     engine = Engine(start=lambda: ThreadPoolExecutor(1), ahead=4, look=look, stop=stop)
     with pytest.raises(PP3Error, match="no workers"):
-        drive(ORDERS, engine, lambda part: None, work=lambda order: release.wait())
+        drive(ORDERS, engine, lambda part: None, work=lambda order: {"waited": release.wait()})
 
 
 def test_an_error_of_a_piece_names_it() -> None:

@@ -33,6 +33,26 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick_pieces: ModuleT
     monkeypatch.chdir(home)
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory, quick_pieces: ModuleType) -> Path:
+    """A campaign in pieces that is done, counter 9: its folder `d`, its receipt in `o`; to be copied, not changed."""
+    root = tmp_path_factory.mktemp("once")
+    (root / "small.toml").write_text(CAMPAIGN)
+    with pytest.MonkeyPatch.context() as patch:
+        quick_pieces.install(patch.setattr)
+        patch.setattr(store, "find_checkout", lambda: None)
+        patch.chdir(root)
+        given = ("--campaign", root / "small.toml", "--dir", root / "d", "--counter", "9", "--out", root / "o")
+        assert run(*given) == INCONCLUSIVE
+    return root
+
+
+@pytest.fixture
+def finished(once: Path, tmp_path: Path) -> Path:
+    """A copy of its folder."""
+    return Path(shutil.copytree(once / "d", tmp_path / "d"))
+
+
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """A small campaign file."""
@@ -64,36 +84,30 @@ def whole(campaign: Path, measure: Callable[[Campaign, Seed], Measured], counter
     return measure(chosen, Seed.of(plan_sha256(chosen), counter))
 
 
-def test_pieces_give_the_receipt_of_a_whole_run(
-    campaign: Path, tmp_path: Path, measure: Callable[[Campaign, Seed], Measured]
-) -> None:
+def test_pieces_give_the_receipt_of_a_whole_run(once: Path, measure: Callable[[Campaign, Seed], Measured]) -> None:
     """The same cells, first halves, pairs and breaches; and the receipt says that it was in pieces."""
-    assert (
-        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "5", "--out", tmp_path / "o") == INCONCLUSIVE
-    )
-    found = predicate_in(tmp_path / "o")
-    one = whole(campaign, measure, 5)
+    found = predicate_in(once / "o")
+    one = whole(once / "small.toml", measure, 9)
     assert found["cells"] == [
         {"batch": batch, "counts": seen, "first": one.first[cell, batch], "id": cell}
         for (cell, batch), seen in one.counts.items()
     ]
     assert found["paired"] == one.pairs
     assert found["breaches"] == one.breaches
-    pieces = len(own.pieces_of(json.loads((tmp_path / "d" / "campaign.json").read_bytes())))
+    pieces = len(own.pieces_of(json.loads((once / "d" / "campaign.json").read_bytes())))
     assert found["execution"]["attempts"] == 1
     assert list(found["execution"]["devices"].values()) == [pieces] == [found["execution"]["pieces"]]
-    assert found["seed"]["counter"] == 5
+    assert found["seed"]["counter"] == 9
 
 
 @pytest.fixture
-def sharded(campaign: Path, tmp_path: Path) -> tuple[Path, list[Path]]:
-    """A whole campaign's receipt, and the same campaign as three shards in folders of their own."""
-    run("--campaign", campaign, "--dir", tmp_path / "whole", "--counter", "9", "--out", tmp_path / "one")
+def sharded(campaign: Path, once: Path, tmp_path: Path) -> tuple[Path, list[Path]]:
+    """The receipt of a whole campaign, and the same campaign as three shards in folders of their own."""
     shards = [tmp_path / f"shard-{number}" for number in (1, 2, 3)]
     for number, folder in enumerate(shards, 1):
         given = ("--campaign", campaign, "--dir", folder, "--counter", "9", "--shard", f"{number}/3")
         assert run(*given) == Exit.OK
-    return tmp_path / "one", shards
+    return once / "o", shards
 
 
 def merge(*arguments: str | Path) -> int:
@@ -125,8 +139,7 @@ def test_shards_of_one_folder_join_too(campaign: Path, tmp_path: Path) -> None:
 def test_a_missing_part_is_named(sharded: tuple[Path, list[Path]], tmp_path: Path, capsys: Any) -> None:
     """With the rest, and nothing is written; its shard alone mends it."""
     _, shards = sharded
-    [lost] = sorted((shards[1] / "parts").glob("requests,sparse-tail,depth-4,batch-1,*"))[:1] or [None]
-    lost = lost or sorted((shards[1] / "parts").iterdir())[0]
+    lost = part_of(shards[1])
     lost.unlink()
     assert merge(*shards, "--out", tmp_path / "m") == Exit.NEGATIVE
     assert f"missing: {lost.stem}, of " in capsys.readouterr().err
@@ -166,32 +179,26 @@ FOREIGN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 @pytest.mark.parametrize(("change", "said"), FOREIGN.values(), ids=FOREIGN)
 def test_a_foreign_part_is_named(
-    change: Callable[[dict[str, Any]], Any], said: str, campaign: Path, tmp_path: Path, capsys: Any
+    change: Callable[[dict[str, Any]], Any], said: str, finished: Path, tmp_path: Path, capsys: Any
 ) -> None:
     """Whatever it is; nothing is written."""
-    assert (
-        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o") == INCONCLUSIVE
-    )
-    path = part_of(tmp_path / "d")
+    path = part_of(finished)
     part = canonical.decode(path.read_bytes())
     change(part)
     path.unlink()
     path.write_bytes(canonical.encode(part))
-    assert merge(tmp_path / "d", "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert merge(finished, "--out", tmp_path / "m") == Exit.NEGATIVE
     assert said in capsys.readouterr().err
     assert list((tmp_path / "m").iterdir()) == []
 
 
-def test_half_a_part_is_refused_by_name(campaign: Path, tmp_path: Path, capsys: Any) -> None:
+def test_half_a_part_is_refused_by_name(finished: Path, tmp_path: Path, capsys: Any) -> None:
     """No write of ours leaves one; a copy to another machine may."""
-    assert (
-        run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o") == INCONCLUSIVE
-    )
-    path = part_of(tmp_path / "d")
+    path = part_of(finished)
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content[: len(content) // 2])
-    assert merge(tmp_path / "d", "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert merge(finished, "--out", tmp_path / "m") == Exit.NEGATIVE
     said = capsys.readouterr().err
     assert f"{path.name}: foreign: not JSON" in said
 
@@ -204,35 +211,49 @@ def test_folders_of_two_campaigns_do_not_join(campaign: Path, tmp_path: Path, ca
     assert f"{tmp_path / '2'}: foreign: its counter is 2" in capsys.readouterr().err
 
 
-def test_an_equal_second_result_is_counted_once(campaign: Path, tmp_path: Path) -> None:
+def again(folder: Path, name: str, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """Another folder of the same campaign, whose parts took another time; one of them is changed. Its file."""
+    other = Path(shutil.copytree(folder, folder.with_name(name)))
+    for path in (other / "parts").iterdir():
+        part = canonical.decode(path.read_bytes())
+        part["nanoseconds"] += 1
+        path.unlink()
+        path.write_bytes(canonical.encode(part))
+    path = part_of(other)
+    part = canonical.decode(path.read_bytes())
+    change(part)
+    path.unlink()
+    path.write_bytes(canonical.encode(part))
+    return path
+
+
+def test_an_equal_second_result_is_counted_once(finished: Path, once: Path, tmp_path: Path) -> None:
     """It was run again elsewhere, and took another time; the receipt says how many were."""
-    for name in ("a", "b"):
-        run("--campaign", campaign, "--dir", tmp_path / name, "--counter", "9", "--out", tmp_path / f"{name}-out")
-    assert merge(tmp_path / "a", tmp_path / "b", "--out", tmp_path / "m") == INCONCLUSIVE
+    other = again(finished, "other", lambda part: None).parents[1]
+    assert merge(finished, other, "--out", tmp_path / "m") == INCONCLUSIVE
     found = predicate_in(tmp_path / "m")
-    assert counts(found) == counts(predicate_in(tmp_path / "a-out"))
+    assert counts(found) == counts(predicate_in(once / "o"))
     assert found["execution"]["repeated"] == found["execution"]["pieces"]
     assert found["execution"]["unequal"] == []
 
 
-def test_an_unequal_second_result_is_invalid_and_both_are_kept(campaign: Path, tmp_path: Path, capsys: Any) -> None:
+def moved(part: dict[str, Any]) -> None:
     """One count moved to the next bin: every sum is right, and the piece is not pure."""
-    for name in ("a", "b"):
-        run("--campaign", campaign, "--dir", tmp_path / name, "--counter", "9", "--out", tmp_path / f"{name}-out")
-    path = part_of(tmp_path / "b")
-    part = canonical.decode(path.read_bytes())
     row = next(row for row in part["result"]["counts"] if row[0] and len(row) > 2)
     row[0], row[1] = row[0] - 1, row[1] + 1
-    path.unlink()
-    path.write_bytes(canonical.encode(part))
-    assert merge(tmp_path / "a", tmp_path / "b", "--out", tmp_path / "m") == Exit.NEGATIVE
+
+
+def test_an_unequal_second_result_is_invalid_and_both_are_kept(finished: Path, tmp_path: Path) -> None:
+    """The receipt names it, and verifies."""
+    path = again(finished, "other", moved)
+    assert merge(finished, path.parents[1], "--out", tmp_path / "m") == Exit.NEGATIVE
     found = predicate_in(tmp_path / "m")
     assert found["verdict"] == "INVALID"
     assert found["reasons"][0] == f"{path.stem} came to other counts when it was run again"
     assert found["execution"]["unequal"] == [path.stem]
-    [beside] = (tmp_path / "a" / "unequal").iterdir()
+    [beside] = (finished / "unequal").iterdir()
     assert beside.read_bytes() == path.read_bytes()
-    assert (tmp_path / "a" / "parts" / path.name).read_bytes() != path.read_bytes()
+    assert (finished / "parts" / path.name).read_bytes() != path.read_bytes()
 
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
@@ -247,11 +268,10 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 @pytest.mark.parametrize(("change", "said"), TAMPERED.values(), ids=TAMPERED)
 def test_what_a_receipt_says_of_its_pieces_is_verified(
-    change: Callable[[dict[str, Any]], Any], said: str, campaign: Path, tmp_path: Path, capsys: Any
+    change: Callable[[dict[str, Any]], Any], said: str, once: Path, tmp_path: Path, capsys: Any
 ) -> None:
     """Against the plan."""
-    run("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o")
-    [path] = (tmp_path / "o").glob("*.json")
+    [path] = (once / "o").glob("*.json")
     statement = canonical.decode(path.read_bytes())
     change(statement["predicate"]["execution"])
     changed = receipt.write(statement, tmp_path / "changed")
@@ -318,7 +338,7 @@ def test_bad_input_is_refused(
     Path("full").mkdir()
     Path("full/file").touch()
     assert run("--campaign", campaign, "--dir", "there", "--counter", "3", "--shard", "1/2") == Exit.OK
-    given = [] if "--resume" in options else ["--campaign", campaign]
+    given = [] if "--resume" in options else ["--campaign", str(campaign)]
     capsys.readouterr()
     assert run(*options, *given) == code
     assert said in capsys.readouterr().err

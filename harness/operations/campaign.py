@@ -18,6 +18,7 @@ import click
 
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence.moment import utc
+from pp3.harness.evidence.once import WRITING
 from pp3.harness.operations.drive import SILENCE, drive
 from pp3.harness.operations.engines import Engine
 from pp3.harness.operations.folder import Folder
@@ -126,7 +127,7 @@ def open_folder(path: Path, resume: bool, shard: bool) -> Folder:
     if not resume and not shard and path.is_dir():
         if folder.holds_one():
             raise CampaignError(f"--dir {path}: it holds a campaign; --resume goes on with it, or give another folder")
-        if any(path.iterdir()):
+        if any(not left.name.startswith(WRITING) for left in path.iterdir()):
             raise CampaignError(f"--dir {path}: it is not empty; give a new or empty folder")
     try:
         path.mkdir(parents=True, exist_ok=True)

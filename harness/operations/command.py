@@ -11,6 +11,7 @@ from pp3.harness.evidence import store
 from pp3.harness.operations import own
 from pp3.harness.operations.campaign import parse_shard, run_tasks, said_of
 from pp3.harness.operations.folder import Folder, read_part, same
+from pp3.harness.operations.found import open_out
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.where import Where
 from pp3.harness.qualify import choose_device, refuse_contradiction
@@ -47,7 +48,7 @@ def run_any(
         raise CampaignError(f"{folder.path}: this campaign was begun without a GPU; begin another one")
     tasks = own.tasks_of(manifest)
     parse_shard(where.shard, len(tasks))
-    folders = store.open_store(out)
+    folders = open_out(out, manifest)
     run_tasks(folder, tasks, where.engine(manifest["backend"] == Backend.REFERENCE.value), where.shard)
     if where.shard and where.shard != "1/1":
         return said_of(folder, where.shard)

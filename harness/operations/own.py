@@ -16,6 +16,7 @@ from pp3.harness.evidence import execution, store
 from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.operations.campaign import Task
 from pp3.harness.operations.folder import Folder
+from pp3.harness.operations.found import write_or_find
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.tiling import check
 from pp3.harness.qualify import finish
@@ -111,6 +112,7 @@ def conclude(
         as_json,
         clock,
         ran,
+        write_or_find,
     )
 
 

@@ -9,12 +9,13 @@ import click
 import msgspec
 
 from pp3.harness.errors import CampaignError, VerificationError
-from pp3.harness.evidence import execution, receipt, store
+from pp3.harness.evidence import execution, store
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.execution import AGAIN, target_piece
 from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.operations.campaign import Task, parse_shard, run_tasks, said_of
 from pp3.harness.operations.folder import Folder, same
+from pp3.harness.operations.found import open_out, write_or_find
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.tiling import check
 from pp3.harness.operations.where import Where
@@ -72,7 +73,7 @@ def go_on(where: Where, folder: Folder, counter: int | None, out: Path | None, a
         )
     tasks = tasks_of(manifest)
     parse_shard(where.shard, len(tasks))
-    folders = store.open_store(out)
+    folders = open_out(out, manifest)
     run_tasks(folder, tasks, where.engine(False, jobs), where.shard)
     if where.shard and where.shard != "1/1":
         return said_of(folder, where.shard)
@@ -177,7 +178,7 @@ def conclude(
     )
     started = moment(manifest["startedUtc"])
     statement = trial_receipt.build(found, manifest["counter"], manifest["chosen"], started, judged, ran)
-    written = receipt.write(statement, folders.receipts)
+    written = write_or_find(statement, folders.receipts)
     result = Ran(
         found=found,
         judged=judged,
