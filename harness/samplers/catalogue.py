@@ -62,7 +62,7 @@ CATALOGUE = (
         target=f"{HOME}.transformers_speculative:Speculative",
         about="transformers' speculative sampling, one request a call",
         needs=("transformers", "torch"),
-        requests=50_000,
+        requests=20_000,
     ),
     Entry(
         name="transformers-filters",
