@@ -15,7 +15,7 @@ from pp3.harness.faults.outcome import Outcome, Row
 from pp3.harness.faults.tried import Tried, attempt
 from pp3.harness.verdict import Verdict
 
-FAST = 2.0  # CPU seconds a seed
+FAST = 5.0  # CPU seconds a seed: twice what any takes here but two doses of 0.003
 SLOW = 10  # seeds of what takes longer
 ENOUGH = 99  # of 100 seeds at which the named check must reject
 
