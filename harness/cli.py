@@ -193,7 +193,9 @@ def oracle(device: str, out: Path | None, as_json: bool) -> int:
 
 @commands.command()
 @click.option("--only", multiple=True, help="Only this fault or control; may be repeated.")
-@click.option("--seeds", type=int, default=1, show_default=True, help="Runs of each, with seeds 1, 2, ...")
+@click.option(
+    "--seeds", type=int, default=1, show_default=True, help="Seeds of each; of one that takes over 5 CPU s, at most 10."
+)
 @click.option("--jobs", type=int, default=1, show_default=True, help="Faults at once, each in its own process.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--requests", type=int, help="Of each law, of kernels on a GPU. Default: 1,000,000.")

@@ -15,6 +15,7 @@ USUAL_POOL = 100
 PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)  # a first token, by itself or in its round
 
 DIGITS = 4  # of a total variation that is said
+SMALLEST = 8  # of one that nobody has too few requests for
 
 
 def resolution(checks: Sequence[Check], power: float, requests: int) -> float:
@@ -37,14 +38,19 @@ def enough(requests: int, detect: float, checks_of: Callable[[int], Sequence[Che
     if any(check.reason == NO_SHARE for check in checks_of(requests) if _promised(check)):
         raise CampaignError(f"{where}: detect = {detect:g} is seen by checks of laws; give weights.law more than 0")
     while (seen := resolution(checks := checks_of(requests), power, requests)) > detect:
-        factor = 1.25 if short(checks) else (seen / detect) ** 2
-        requests = int(requests * factor * 1.02) + 1
-        if requests > LARGEST_REQUESTS:
+        if requests == LARGEST_REQUESTS:
             raise CampaignError(
-                f"{where}: detect = {detect:g} needs more than {LARGEST_REQUESTS:,} requests of each law; "
-                "give a larger one"
+                f"{where}: detect = {detect:g} needs more than {requests:,} requests of each law; "
+                f"give {_rounded(seen, SMALLEST):.{SMALLEST}f} or more, which so many see"
             )
+        factor = 1.25 if short(checks) else (seen / detect) ** 2
+        requests = min(LARGEST_REQUESTS, int(requests * factor * 1.02) + 1)
     return requests
+
+
+def _rounded(size: float, digits: int) -> float:
+    """Upwards, so that what is said is accepted."""
+    return float(math.ceil(size * 10**digits) / 10**digits)
 
 
 def fillable(requests: int, pool: int, where: str) -> None:
@@ -85,7 +91,7 @@ def keep(campaign: Campaign, where: str) -> None:
     seen = resolution(checks_of(spec.requests), spec.power, spec.requests)
     if seen > spec.detect:
         needed = enough(spec.requests, spec.detect, checks_of, spec.power, where)
-        said = math.ceil(seen * 10**DIGITS) / 10**DIGITS  # so that it is accepted
+        said = _rounded(seen, DIGITS)
         raise CampaignError(
             f"{where}: detect = {spec.detect:g} cannot be seen with power {spec.power:g} by {spec.requests:,} requests "
             f"of each target: they see {said:.{DIGITS}f}; give requests = {needed:,} or a detect of {said:.{DIGITS}f}"

@@ -80,8 +80,10 @@ def test_no_promise_is_kept_by_anything() -> None:
 def test_what_nobody_can_run_is_refused() -> None:
     with pytest.raises(CampaignError) as refused:
         keep(campaign(detect=1e-9), "a file")
-    said = f"a file: detect = 1e-09 needs more than {LARGEST_REQUESTS:,} requests of each law; give a larger one"
-    assert str(refused.value) == said
+    said = re.escape(f"a file: detect = 1e-09 needs more than {LARGEST_REQUESTS:,} requests of each law; give ")
+    named = re.match(rf"{said}(0\.0000\d+) or more, which so many see$", str(refused.value))
+    assert named
+    assert kept(campaign(detect=float(named[1]), requests=LARGEST_REQUESTS))
 
 
 def test_a_promise_needs_a_share_of_alpha() -> None:
@@ -143,8 +145,16 @@ def test_a_trial_takes_as_many_as_it_needs(sampler: Any, detect: float) -> None:
 
 def test_a_trial_that_nobody_can_run_is_refused() -> None:
     trial = make(TrialSpec(sampler="it", detect=1e-9), Multinomial().describe(), "it")
-    with pytest.raises(CampaignError, match=r"^it: detect = 1e-09 needs more than 1,099,511,627,776 requests"):
+    said = r"^it: detect = 1e-09 needs more than 1,099,511,627,776 requests of each law; give (0\.0000\d+) or more"
+    with pytest.raises(CampaignError, match=said) as refused:
         with_enough(trial, "it")
+    named = re.match(said, str(refused.value))
+    assert named
+    kept_ = make(msgspec.structs.replace(trial.spec, detect=float(named[1])), Multinomial().describe(), "it")
+    assert with_enough(kept_, "it").spec.requests <= LARGEST_REQUESTS
+    fewer = make(msgspec.structs.replace(trial.spec, detect=float(named[1]) / 1.1), Multinomial().describe(), "it")
+    with pytest.raises(CampaignError, match=r"needs more than"):
+        with_enough(fewer, "it")
 
 
 def test_greedy_alone_is_certain() -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from pp3.harness import terminal
 from pp3.harness.errors import CampaignError, Exit
-from pp3.harness.faults import matrix, texts
+from pp3.harness.faults import matrix, seed_table, texts
 from pp3.harness.faults.matrix import One
 from pp3.harness.faults.outcome import Outcome, Row
 from pp3.harness.faults.peers import RULES
@@ -77,7 +77,7 @@ def run_command(
     if as_json:
         click.echo(msgspec.json.encode({"faults": [row.plain() for row in found]}).decode())
     elif markdown:
-        click.echo(page(found), nl=False)
+        click.echo(page(found) + seed_table.committed(), nl=False)
     else:
         for line in lines(found):
             click.echo(line)
@@ -136,7 +136,7 @@ def summary(found: Sequence[Row]) -> str:
 
 
 def page(found: Sequence[Row]) -> str:
-    """docs/faults.md."""
+    """docs/faults.md, less what many seeds came to (seed_table.py)."""
     caught, peers = _caught(found), _peers(found)
     return f"{INTRODUCTION}{summary(found)}.\n\n## Who catches what\n\n{caught}\n## What peers would ship\n\n{peers}"
 

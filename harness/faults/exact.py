@@ -23,15 +23,19 @@ from pp3.harness.trial.run import batch_of
 PREFIX = "exact:"
 REQUESTS = 256
 COUNTER = 1
+TURNS = 16  # requests that each word is handed to: it matters only where their row is the one whose border it is
 LAST = (1 << 64) - 1
 Emitted = tuple[Integers, ...]  # what a run came to, row by row
 
 
-def said_by(fault: Fault) -> str:
-    """What the exact check of a fault says of it; "" if it sees nothing. KeyError for a check that there is not."""
+def said_by(fault: Fault, counter: int = COUNTER) -> str:
+    """What the exact check of a fault says of it; "" if it sees nothing. KeyError for a check that there is not.
+
+    `counter` chooses drafts and the words of all other purposes.
+    """
     check = CHECKS[fault.witness.removeprefix(PREFIX)]
     trial = make(TrialSpec(targets=list(fault.targets)), fault.sampler().describe(), fault.id)
-    seed = Seed.of(trial.plan_sha256, COUNTER)
+    seed = Seed.of(trial.plan_sha256, counter)
     for problem in trial.problems:
 
         def batch(n: int, problem: Problem = problem) -> Batch:
@@ -49,12 +53,12 @@ def _forced(fault: Fault, batch: Callable[[int], Batch]) -> str:
     sampler, beside = fault.sampler(), _beside(fault)
     given = batch(1)
     for purpose, chosen in _words(beside, given).items():
-        there = batch(len(chosen))
+        there = batch(len(chosen) * (TURNS))
         for one in (sampler, beside):
             _hand(one, purpose, chosen)
         got, expected = _run(sampler, there), _run(beside, there)
         if differ := _first(got, expected):
-            return f"request {differ[0]}, {purpose} word {int(chosen[differ[0]]):#018x}: {differ[1]}"
+            return f"request {differ[0]}, {purpose} word {int(chosen[differ[0] % len(chosen)]):#018x}: {differ[1]}"
     return ""
 
 

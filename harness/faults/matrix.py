@@ -5,28 +5,28 @@ EXACT-ONLY is one that no number of requests shows, of which its exact check mus
 """
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from multiprocessing import get_context
 
-from pp3.harness.faults import CONTROLS, FAULTS, texts
-from pp3.harness.faults.exact import PREFIX, said_by
+from pp3.harness.errors import PP3Error
+from pp3.harness.faults import CONTROLS, FAULTS, seeds, texts
 from pp3.harness.faults.fault import Control, Fault
-from pp3.harness.faults.outcome import Outcome, Row
-from pp3.harness.faults.tried import Tried, attempt
+from pp3.harness.faults.outcome import Row
+from pp3.harness.faults.seeds import Again
 from pp3.harness.faults.triton_fault import CONTROL, TextControl, TextFault
 from pp3.harness.faults.triton_proposal import PROPOSAL
 from pp3.harness.faults.triton_verifier import VERIFIER
-from pp3.harness.verdict import Verdict
 
 THREADS = 1  # of torch, where faults run side by side
 INTERPRET = "TRITON_INTERPRET"
+DIED = "a process that ran faults was killed, as for want of memory: give fewer --jobs"
 One = Fault | TextFault | Control | TextControl
 
 
@@ -76,67 +76,62 @@ def rows(wanted: Iterable[One], order: Order, jobs: int) -> Iterator[Row]:
                 continue
             if chosen not in pools:
                 pools[chosen] = stack.enter_context(_processes(chosen, jobs))
-            yield from pools[chosen].map(partial(_run, chosen, order), [_sent(one) for one in group])
+            if chosen is Way.LAWS:
+                yield from _beside(pools[chosen], list(group), order)
+                continue
+            sent = [one for one in group if isinstance(one, TextFault | TextControl)]
+            yield from pools[chosen].map(partial(_run, chosen, order), sent)
 
 
 def row(one: Fault | Control, order: Order) -> Row:
-    """Try one fault of the law or its control at some seeds."""
-    started = time.perf_counter()
-    seeds = order.seeds
-    first = tried(one, 1, order.device)
-    named = _rejects(one)
-    caught = sum(named(first if counter == 1 else tried(one, counter, order.device)) for counter in range(1, seeds + 1))
-    fault = one if isinstance(one, Fault) else None
-    if fault is None:
-        verdict = Outcome.CONTROL_PASS if caught == seeds else Outcome.CONTROL_FAIL
-    elif fault.witness.startswith(PREFIX):
-        quiet = first.judged.verdict is Verdict.PASS
-        verdict = Outcome.EXACT_ONLY if caught and quiet else Outcome.ESCAPED
-    else:
-        verdict = Outcome.CAUGHT if caught == seeds else Outcome.ESCAPED
-    return Row(
-        id=one.id,
-        cause=fault.cause if fault else "control",
-        about=one.about,
-        report=fault.report if fault else "",
-        witness=fault.witness if fault else "",
-        sole=fault is not None and fault.sole,
-        verdict=verdict,
-        caught_by=first.witnesses(),
-        marginal=first.marginal(),
-        ships=first.ships(),
-        requests=first.trial.requests,
-        seeds=seeds,
-        caught=caught,
-        effect=first.reason,
-        seconds=time.perf_counter() - started,
+    """Try one fault of the law or its control at some seeds, in this process."""
+    found = seeds.first(one, order.device)
+    return seeds.joined(
+        one, found, [seeds.again(one, counter, order.device) for counter in seeds.more(found, order.seeds)]
     )
 
 
-def tried(one: Fault | Control, counter: int, device: str = "cpu") -> Tried:
-    """One trial in this process, on the targets and with the requests that are planned for it."""
-    return attempt(one.sampler(), one.id, one.targets, one.requests, counter, device)
+def _beside(pool: Executor, group: Sequence[One], order: Order) -> Iterator[Row]:
+    """Faults of the law and controls, each seed by itself in any process of a pool; rows in their order."""
+    begun = {one.id: pool.submit(_first, one.id, order.device) for one in group}
+    left: dict[str, list[Future[Again]]] = {one.id: [] for one in group}
+    try:
+        if order.seeds > 1:
+            names = {future: name for name, future in begun.items()}
+            for future in as_completed(names):
+                name = names[future]
+                counters = seeds.more(future.result(), order.seeds)
+                left[name] = [pool.submit(_again, name, counter, order.device) for counter in counters]
+        for one in group:
+            if isinstance(one, Fault | Control):
+                yield seeds.joined(one, begun[one.id].result(), [future.result() for future in left[one.id]])
+    except BrokenProcessPool:
+        raise PP3Error(DIED) from None
+    finally:
+        waiting: list[Future[Row] | Future[Again]] = [*begun.values(), *chain.from_iterable(left.values())]
+        for one_of in waiting:
+            one_of.cancel()
 
 
-def _rejects(one: Fault | Control) -> Callable[[Tried], bool]:
-    """What must hold of every seed."""
-    if isinstance(one, Control):
-        return lambda seen: seen.judged.verdict is Verdict.PASS
-    if one.witness.startswith(PREFIX):
-        said = bool(said_by(one))
-        return lambda seen: said
-    return lambda seen: one.witness in seen.witnesses()
-
-
-def _sent(one: One) -> TextFault | TextControl | str:
-    return one if isinstance(one, TextFault | TextControl) else one.id
-
-
-def _run(way: Way, order: Order, sent: TextFault | TextControl | str) -> Row:
+def _first(id: str, device: str) -> Row:
     """In another process."""
-    one = every()[sent] if isinstance(sent, str) else sent
-    if isinstance(one, Fault | Control):
-        return row(one, order)
+    return seeds.first(_of_law(id), device)
+
+
+def _again(id: str, counter: int, device: str) -> Again:
+    """Likewise."""
+    return seeds.again(_of_law(id), counter, device)
+
+
+def _of_law(id: str) -> Fault | Control:
+    one = every()[id]
+    if not isinstance(one, Fault | Control):
+        raise TypeError(f"{id} is a fault in a text")
+    return one
+
+
+def _run(way: Way, order: Order, one: TextFault | TextControl) -> Row:
+    """Likewise, of a text."""
     return texts.few(one) if way is Way.FEW else texts.many(one, order.requests, order.seeds)
 
 

@@ -33,7 +33,9 @@ class Row:
     seeds: int
     caught: int  # seeds at which the named check rejected it; of a control, at which nothing did
     effect: str  # the strongest reason, in words
-    seconds: float = field(compare=False)
+    seconds: float = field(compare=False)  # by the clock, of the first seed
+    cpu_seconds: float = field(default=0.0, compare=False)  # of one processor, a seed
+    fast: bool = field(default=False, compare=False)  # by the rule of seeds.py, so that all seeds were run
 
     @property
     def good(self) -> bool:
@@ -58,4 +60,6 @@ class Row:
             "report": self.report,
             "effect": self.effect,
             "seconds": round(self.seconds, 3),
+            "cpu_seconds": round(self.cpu_seconds, 3),
+            "fast": self.fast,
         }
