@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pp3.harness import campaign
+from pp3.harness import campaign, cli
 from pp3.harness.cli import commands
 from pp3.harness.evidence import table
 
@@ -51,25 +51,15 @@ def test_the_evidence_table_is_the_computed_one() -> None:
             warnings.warn(f"{row.receipt} is {row.state}", table.StaleEvidence, stacklevel=1)
 
 
-def test_committed_evidence_verifies() -> None:
+def test_committed_evidence_verifies(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every committed receipt has its page and is authentic; one of other sources may say that its own verify it."""
+    monkeypatch.chdir(ROOT)
     for row in table.rows():
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pp3.harness.cli",
-                "verify",
-                str(ROOT / row.receipt),
-                *([] if row.kind == "survey" else ["--require-verdict", row.verdict]),
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        other = row.state.startswith("stale") and "made by other sources" in done.stdout
-        assert done.returncode == (3 if row.state.startswith("superseded") else 0) or other, done.stdout
+        required = [] if row.kind == "survey" else ["--require-verdict", row.verdict]
+        code = cli.run(["verify", str(ROOT / row.receipt), *required])
+        said = capsys.readouterr().out
+        other = row.state.startswith("stale") and "made by other sources" in said
+        assert code == (3 if row.state.startswith("superseded") else 0) or other, said
         assert row.page, f"{row.receipt} has no page in reports/evidence"
 
 

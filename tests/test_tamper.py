@@ -25,7 +25,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import our_limits, plan_sha256
 from pp3.harness.errors import Exit, VerificationError
-from pp3.harness.evidence import leaves, provenance, receipt, rows, survey
+from pp3.harness.evidence import kernels, leaves, provenance, receipt, rows, survey
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.leaves import Held
 from pp3.harness.evidence.verify import Verified, check_name, verify
@@ -52,14 +52,16 @@ Keys = tuple[str | int, ...]
 Places = dict[str, list[Keys]]
 RIGHT = cache(suite.right)
 SOURCES = cache(provenance.sources)
+ANSWERS = cache(kernels.expected_answers)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _once() -> Iterator[None]:
-    """What must be observed and the sources, computed once: they do not change meanwhile."""
+    """What must be observed, the sources and the known answers, computed once: they do not change meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suite, "right", RIGHT)
         patch.setattr(provenance, "sources", SOURCES)
+        patch.setattr(kernels, "expected_answers", ANSWERS)
         yield
 
 

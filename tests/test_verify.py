@@ -618,7 +618,7 @@ def test_an_edited_tree_is_not_current(real_receipt: Path, copied: Path, capsys:
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].startswith("VERIFIED verdict=PASS ")
     assert lines[-1].endswith(" current=no")
-    assert "sources: 1 of " in lines[-2]
+    assert " skip sources: stale: 1 of " in lines[-2]
     assert "pp3/kernels/verifier.py" in lines[-2]
 
 

@@ -9,6 +9,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,18 @@ def sources(kind: str, tree: Path = TREE) -> list[dict[str, Any]]:
 def source_files(kind: str, tree: Path = TREE) -> dict[str, Path]:
     """Import-relative name to file of every pp3 module reachable from a kind's roots; nothing is imported."""
     found: dict[str, Path] = {}
-    pending = list(ROOTS[kind])
+    pending, seen = list(ROOTS[kind]), set[str]()
     while pending:
         module = pending.pop()
+        if module in seen:
+            continue
+        seen.add(module)
         path = _file_of(module, tree)
         if path is None:
             continue
         name = "/".join(module.split(".")) + ("/__init__.py" if path.name == "__init__.py" else ".py")
-        if name in found:
-            continue
         found[name] = path
-        pending += _imports(path)
+        pending += _imports(path.read_bytes())
         pending += [module.rpartition(".")[0]] if "." in module else []
     return found
 
@@ -92,10 +94,11 @@ def _file_of(module: str, tree: Path) -> Path | None:
     return None
 
 
-def _imports(path: Path) -> list[str]:
+@cache
+def _imports(content: bytes) -> tuple[str, ...]:
     """pp3 modules that a file imports, for more than its types; `from pp3.x import y` names both pp3.x and pp3.x.y."""
     modules = []
-    pending: list[ast.AST] = [ast.parse(path.read_bytes())]
+    pending: list[ast.AST] = [ast.parse(content)]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -106,4 +109,4 @@ def _imports(path: Path) -> list[str]:
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [module for module in modules if module.split(".")[0] == "pp3"]
+    return tuple(module for module in modules if module.split(".")[0] == "pp3")

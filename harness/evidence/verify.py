@@ -19,7 +19,7 @@ from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
 from pp3.harness.evidence import execution, kernels, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
-from pp3.harness.evidence.review import Review
+from pp3.harness.evidence.review import STALE, Review
 from pp3.harness.evidence.review import standing as ledger_standing
 from pp3.harness.evidence.review import steps as review_steps
 from pp3.harness.evidence.rows import BUDGET, STATISTICS, TEST, budget, compare, compare_maps
@@ -70,7 +70,8 @@ def verify(path: Path, content: bytes, source: Path | None = None, review: Revie
         steps.append(Step(name=name, outcome="FAIL", detail=detail))
     found = {step.name: step.detail for step in steps if step.outcome == "ok"}
     verdict = found.get("verdict") or (str(statement["predicate"]["verdict"]) if by else "unknown")
-    current = "unchecked" if "sources" not in found else "yes" if found["sources"].startswith("all") else "no"
+    stale = any(step.name == "sources" and step.detail.startswith(STALE) for step in steps)
+    current = "no" if stale else "yes" if "sources" in found else "unchecked"
     return Verified(sha256=digest, verdict=verdict, steps=steps, current=current, by=by, elsewhere=elsewhere)
 
 
