@@ -1,7 +1,6 @@
 """The `pp3` command. Data on stdout, progress on stderr, exit codes of docs/exit-codes.md."""
 
 import errno
-import hashlib
 import sys
 import traceback
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 import msgspec
 
 from pp3 import __version__
-from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
+from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import commands as receipt_commands
 from pp3.harness.regression.commands import COMMANDS
 
@@ -247,30 +246,16 @@ def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
 @commands.command()
 @click.argument("receipt", type=PATH)
 @click.option("--out", type=PATH, help="File to write. Default: beside the receipt, with .html.")
-def report(receipt: Path, out: Path | None) -> int:
-    """Render a receipt as one self-contained HTML page."""
-    from pp3.harness.evidence.receipt import read
-
+@click.option("--strict", is_flag=True, help="Write no page of a receipt that does not verify.")
+def report(receipt: Path, out: Path | None, strict: bool) -> int:
+    """Render a receipt, or what `pp3 faults --json` printed, as one self-contained HTML page."""
     try:
-        from pp3.harness.report.render import write_page
+        from pp3.harness.report.command import run_command
     except ModuleNotFoundError as error:
         raise PP3Error(
             f"{error.name} is not installed, and a page needs it: pip install pp3[report]", Exit.UNAVAILABLE
         ) from None
-    content, statement = read(receipt)
-    digest = hashlib.sha256(content).hexdigest()
-    if digest not in receipt.name:
-        raise ReceiptError(f"{receipt}: its bytes hash to {digest}, not to its name; it was changed or renamed")
-    path = out or receipt.with_suffix(".html")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise CampaignError(f"{path}: {path.parent} is no folder; give another file with --out")
-    try:
-        written = write_page(content, statement, path)
-    except OSError as error:
-        error.filename = str(path)  # it is written under another name first
-        raise
-    click.echo(str(written))
-    return Exit.OK
+    return run_command(receipt, out, strict)
 
 
 @commands.command()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pp3.harness.evidence.verified import Verified
 from pp3.harness.evidence.verify import verify
+from pp3.harness.report.template import MARKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,21 @@ class Alarm:
     title: str
     why: str
     superseded: bool  # authentic, but history: no more than a note
+
+    @property
+    def word(self) -> str:
+        """What stands in the verdict's place."""
+        return "SUPERSEDED" if self.superseded else "NOT VERIFIED"
+
+    @property
+    def tone(self) -> str:
+        """Its class in the style sheet."""
+        return "other" if self.superseded else "fail"
+
+    @property
+    def mark(self) -> str:
+        """Its sign, beside the colour."""
+        return MARKS[self.tone]
 
     @property
     def sentence(self) -> str:
@@ -32,7 +48,6 @@ def of_verified(found: Verified) -> Alarm | None:
         why = f"At {found.failed.name}: {found.failed.detail}. Nothing on this page is shown to hold."
         return Alarm(title="This receipt does not verify.", why=why, superseded=False)
     if found.by:
-        recomputed = "" if found.ok else " It was made by other sources and does not recompute with these."
-        why = f"The ledger puts {found.by} in its place: diagnostic only.{recomputed}"
+        why = f"The ledger puts {found.by} in its place. Its bytes are those recorded there; more is not said here."
         return Alarm(title="This receipt is superseded.", why=why, superseded=True)
     return None

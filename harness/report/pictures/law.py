@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -19,7 +20,7 @@ from pp3.harness.cells import Event
 from pp3.harness.design import Check
 from pp3.harness.report.judged import Judged
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw, label_of
-from pp3.harness.trial.findings import outcome_name, place_of
+from pp3.harness.trial.findings import outcome_name
 
 MOST_PANELS = 14  # of a picture
 MOST_COLUMNS = 96  # of a panel
@@ -83,11 +84,11 @@ def panel(check: Check, judged: Judged) -> Panel:
 
 def _names(check: Check, judged: Judged) -> tuple[str, str]:
     """Where a check looks, in words and shorter: of a target that has no drafts, the case."""
-    cell = check.cells[0].cell if check.cells else None
-    if cell is not None and check.depth == 0 and cell.pattern:
-        return f"case {cell.pattern}", cell.pattern
-    word = SHORT.get(check.event, check.event.value).format(cell.position if cell else "")
-    return f"{place_of(judged.again(check))}, depth {check.depth}", f"d{check.depth} {word}"
+    place = judged.place(check)
+    if not check.depth:
+        return place, place.removeprefix("case ")
+    word = SHORT.get(check.event, check.event.value).format(check.cells[0].cell.position if check.cells else "")
+    return f"{place}, depth {check.depth}", f"d{check.depth} {word}"
 
 
 def law_picture(name: str, title: str, checks: Sequence[Check], judged: Judged) -> Picture | None:
@@ -114,7 +115,7 @@ def law_picture(name: str, title: str, checks: Sequence[Check], judged: Judged) 
         finding=finding,
         svg=draw(
             name,
-            f"{title}: bars of the exact law, dots observed, and residuals. {finding}",
+            f"{title}: counts and residuals. {finding}",
             size,
             plot,
             TITLED,
@@ -159,7 +160,7 @@ def _note(panels: Sequence[Panel], shown: Sequence[Panel]) -> str:
 def _rows(one: Panel) -> list[tuple[str | int, ...]]:
     largest = sorted(np.argsort(-np.abs(one.residual), kind="stable")[:MOST_ROWS].tolist())
     return [
-        (one.place, one.outcome(at), int(one.observed[at]), f"{one.expected[at]:.1f}", f"{one.residual[at]:+.2f}")
+        (one.short, one.outcome(at), int(one.observed[at]), f"{one.expected[at]:.1f}", f"{one.residual[at]:+.2f}")
         for at in largest
     ]
 
@@ -183,7 +184,7 @@ def _counts(axes: Axes, one: Panel) -> None:
     axes.plot(x, observed, "o", color=INK, markersize=2.4, label="observed")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlim(-0.7, len(x) - 0.3)
-    axes.set_ylim(0, 1.12 * max(float(observed.max()), float(expected.max())))
+    axes.set_ylim(0, 1.4 * max(float(observed.max()), float(expected.max())))
     axes.set_xticks([])
     axes.set_ylabel("events")
     axes.set_title(label_of(one.place, 60))
@@ -192,29 +193,32 @@ def _counts(axes: Axes, one: Panel) -> None:
 
 def _lanes(axes: Axes, shown: Sequence[Panel], limit: float) -> None:
     """Residuals of one place below those of the one before, each in a lane of height 1."""
+    drawn = [_columns(one)[2] for one in shown]
     reach = max(limit * 1.1, *(float(np.abs(one.residual).max()) for one in shown)) * 2.1
-    widest = max(len(_columns(one)[2]) for one in shown)
-    end = [-0.6, widest - 0.4]
-    for lane, one in enumerate(shown):
-        residual = _columns(one)[2]
-        x, middle = (np.arange(len(residual)) + 0.5) * (widest / len(residual)) - 0.5, -lane
-        y = middle + residual / reach
-        axes.fill_between(end, middle - BAND / reach, middle + BAND / reach, color=LAW, alpha=0.14, linewidth=0)
-        for level in (-limit, 0.0, limit):
-            dash = "--" if level else "-"
-            axes.plot(end, [middle + level / reach] * 2, color=SOFT, linewidth=0.5, linestyle=dash)
-        stems = np.full(3 * len(x), np.nan)
-        stems[0::3], stems[1::3] = middle, y
-        axes.plot(np.repeat(x, 3), stems, color=INK, linewidth=0.7)
-        far = np.abs(residual)
-        for where, mark, colour, size in (
-            (far <= BAND, ".", INK, 3.2),
-            ((far > BAND) & (far <= limit), "D", WARN, 3.5),
-            (far > limit, "X", WARN, 6),
-        ):
-            if where.any():
-                axes.plot(x[where], y[where], mark, color=colour, markersize=size, markeredgewidth=0)
-    axes.set_yticks([-lane for lane in range(len(shown))], [label_of(one.short, 15) for one in shown], fontsize=8)
+    widest = max(map(len, drawn))
+    middle = -np.arange(len(drawn), dtype=np.float64)
+    ends = np.tile([-0.6, widest - 0.4, np.nan], len(drawn))
+    for level, dash in ((0.0, "-"), (limit, "--"), (-limit, "--")):
+        axes.plot(ends, np.repeat(middle + level / reach, 3), color=SOFT, linewidth=0.5, linestyle=dash)
+    half = BAND / reach
+    lanes = [[(-0.6, y - half), (widest - 0.4, y - half), (widest - 0.4, y + half), (-0.6, y + half)] for y in middle]
+    axes.add_collection(PolyCollection(lanes, facecolors=LAW, alpha=0.14, linewidths=0))
+    x = np.concatenate([(np.arange(len(one)) + 0.5) * (widest / len(one)) - 0.5 for one in drawn])
+    start = np.repeat(middle, [len(one) for one in drawn])
+    residual = np.concatenate(drawn)
+    y = start + residual / reach
+    stems = np.full(3 * len(x), np.nan)
+    stems[0::3], stems[1::3] = start, y
+    axes.plot(np.repeat(x, 3), stems, color=INK, linewidth=0.7)
+    far = np.abs(residual)
+    for where, mark, colour, size in (
+        (far <= BAND, ".", INK, 3.2),
+        ((far > BAND) & (far <= limit), "D", WARN, 3.5),
+        (far > limit, "X", WARN, 6),
+    ):
+        if where.any():
+            axes.plot(x[where], y[where], mark, color=colour, markersize=size, markeredgewidth=0)
+    axes.set_yticks(middle, [label_of(one.short, 15) for one in shown], fontsize=8)
     axes.set_ylim(0.55 - len(shown), 0.55)
     axes.set_xlim(-0.7, widest - 0.3)
     axes.set_xticks([])
