@@ -199,18 +199,24 @@ def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
 
 
 @commands.command()
-@click.argument("receipt", type=PATH)
-@click.option("--out", type=PATH, help="File to write. Default: beside the receipt, with .html.")
-def report(receipt: Path, out: Path | None) -> int:
-    """Render a receipt as one self-contained HTML page."""
+@click.argument("sources", type=PATH, nargs=-1, metavar="[RECEIPT...|DIR]")
+@click.option("--out", type=PATH, help="File to write. Default: beside the receipt, or in the folder.")
+@click.option("--history", type=PATH, metavar="DIR", help="Every receipt under a folder, in their order of time.")
+@click.option("--junit", type=PATH, metavar="FILE", help="Write JUnit XML for CI to this file instead of a page.")
+def report(sources: tuple[Path, ...], out: Path | None, history: Path | None, junit: Path | None) -> int:
+    """Render one receipt, compare two, show the history of more, or index a folder, as one self-contained HTML page."""
     from pp3.harness.evidence.receipt import read
 
     try:
+        from pp3.harness.report import several
         from pp3.harness.report.render import write_page
     except ModuleNotFoundError as error:
         raise PP3Error(
             f"{error.name} is not installed, and a page needs it: pip install pp3[report]", Exit.UNAVAILABLE
         ) from None
+    if len(sources) != 1 or history or junit or sources[0].is_dir():
+        return several.run_command(sources, out, junit, history)
+    receipt = sources[0]
     content, statement = read(receipt)
     digest = hashlib.sha256(content).hexdigest()
     if digest not in receipt.name:
