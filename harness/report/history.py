@@ -1,4 +1,4 @@
-"""The page of many receipts in their order of time: verdicts, what each would have seen, how near to failing it came."""
+"""The page of many receipts in their order of time: verdicts, what each would have seen, how near to failing."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,10 @@ def page(rows: Sequence[Entry], left: Mapping[str, str]) -> str:
     return fill(
         "history.html",
         {
-            "changes": [at > 0 and rows[at - 1].environment != row.environment for at, row in enumerate(rows)],
+            "changes": [
+                len(groups) == 1 and at > 0 and rows[at - 1].environment != row.environment
+                for at, row in enumerate(rows)
+            ],
             "figures": [
                 (f"{len(rows):,}", "receipts"),
                 (f"{len(groups):,}", "kinds and samplers"),

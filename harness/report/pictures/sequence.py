@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -16,7 +17,10 @@ OTHER = "s"
 LEAST = 1e-12  # of a p-value over its level: drawn no smaller
 MOST_DATES = 10  # that are written below; of more, numbers
 LEGEND = 0.3  # inches above the axes
-BELOW = 0.8  # for dates
+BELOW = 0.8, 0.45  # for dates, for numbers
+WIDE = 5  # the largest value over the smallest, beyond which a scale is logarithmic
+MOST_GROUPS = 3  # whose receipts are joined by lines
+Floats = npt.NDArray[np.float64]
 SEES, NEAREST = "What each receipt would have seen", "How near its nearest check came to failing"
 
 
@@ -40,13 +44,14 @@ def _picture(
 ) -> Picture:
     values = [value_of(row) for row in rows]
     held = [value for value in values if value is not None]
+    below = BELOW[len(rows) > MOST_DATES]
     changes = _changes(rows)
     finding = _finding(rows, values, unit, line)
     if changes:
         finding += f" Lines are broken where the environment changes: {len(changes):,} time{'s' * (len(changes) != 1)}."
 
     def plot(figure: Figure) -> None:
-        axes = figure.subplots(gridspec_kw={"left": 0.15, "right": 0.98})
+        axes = figure.subplots(gridspec_kw={"left": 0.19, "right": 0.98})
         drawn = np.array([np.nan if value is None else max(value, LEAST) for value in values])
         _lines(axes, rows, drawn)
         for at in changes:
@@ -55,22 +60,23 @@ def _picture(
         if line:
             axes.axhline(line, color=WARN, linewidth=0.8, linestyle="--")
             axes.text(-0.4, line, "fails at or below", color=SOFT, fontsize=7, va="bottom")
-        if line:
+        low, high = max(min([*held, line] if line else held), LEAST), max([*held, line])
+        if line or high > WIDE * low:
             axes.set_yscale("log")
-            axes.set_ylim(max(min([*held, line]), LEAST) / 10, max([*held, line]) * 10)
+            axes.set_ylim(low / 10 if line else low / 3, high * 10 if line else high * 3)
             axes.yaxis.set_minor_locator(NullLocator())
         else:
-            axes.set_ylim(0, max(held) * 1.25)
+            axes.set_ylim(0, high * 1.25)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlim(-0.6, len(rows) - 0.4)
         axes.set_ylabel(unit)
         _dates(axes, rows)
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.98), ncols=4)
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.98), ncols=4, columnspacing=1.0, handletextpad=0.2)
 
     return Picture(
         title=title,
         finding=finding,
-        svg=draw(name, f"{title}. {finding}", (WIDTH, 3.0 if len(rows) <= MOST_DATES else 2.7), plot, LEGEND, BELOW),
+        svg=draw(name, f"{title}. {finding}", (WIDTH, 2.3 + below), plot, LEGEND, below),
         head=("no.", "measured", "judged", "verdict", unit, "state"),
         rows=[
             (at + 1, row.measured, row.judged, row.verdict, "" if value is None else f"{value:.4g}", row.state)
@@ -85,8 +91,15 @@ def _finding(rows: Sequence[Entry], values: Sequence[float | None], unit: str, l
     low, high = min(held, key=lambda one: one[0]), max(held, key=lambda one: one[0])
     if line:
         failed = sum(value <= line for value, _ in held)
-        share = f"{low[0]:.3g} of its level" if low[0] > LEAST else f"less than {LEAST:g} of its level"
-        return f"{failed:,} of {len(held):,} have a check that reaches its level; the smallest p-value: {share}, {low[1].measured}."
+        far = (
+            f"{low[0]:,.0f} times"
+            if low[0] > 1
+            else f"{low[0]:.2g} of"
+            if low[0] > LEAST
+            else f"less than {LEAST:g} of"
+        )
+        reached = f"{failed:,} of {len(held):,} have a check that reaches its level"
+        return f"{reached}; the smallest p-value is {far} its level, {low[1].measured}."
     if low[0] == high[0]:
         return f"{unit.capitalize()} {low[0]:.3g} in each."
     return f"{unit.capitalize()} from {low[0]:.3g} ({low[1].measured}) to {high[0]:.3g} ({high[1].measured})."
@@ -99,9 +112,11 @@ def _changes(rows: Sequence[Entry]) -> list[int]:
     return [at for at in range(1, len(rows)) if rows[at].environment != rows[at - 1].environment]
 
 
-def _lines(axes: Axes, rows: Sequence[Entry], drawn: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> None:
+def _lines(axes: Axes, rows: Sequence[Entry], drawn: Floats) -> None:
     """Join what is of one sampler in one environment, and stands."""
     last: dict[tuple[str, str], int] = {}
+    if len({row.group for row in rows}) > MOST_GROUPS:
+        return
     for at, row in enumerate(rows):
         if row.superseded or row.altered or np.isnan(drawn[at]):
             continue
@@ -111,18 +126,18 @@ def _lines(axes: Axes, rows: Sequence[Entry], drawn: "np.ndarray[tuple[int], np.
         last[row.group] = at
 
 
-def _marks(axes: Axes, rows: Sequence[Entry], drawn: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> None:
+def _marks(axes: Axes, rows: Sequence[Entry], drawn: Floats) -> None:
     """Verdict by shape and colour; superseded and altered ones hollow."""
-    hollow = [bool(row.superseded) or row.altered for row in rows]
-    for verdict in dict.fromkeys(row.verdict for row in rows):
-        colour, shape = COLOURS.get(verdict, INK), SHAPES.get(verdict, OTHER)
-        label = verdict if verdict in SHAPES else "other"
-        for empty in (False, True):
+    for hollow in (False, True):
+        for verdict in dict.fromkeys(row.verdict for row in rows):
             mine = [
                 at
                 for at, row in enumerate(rows)
-                if row.verdict == verdict and hollow[at] is empty and not np.isnan(drawn[at])
+                if row.verdict == verdict and bool(row.superseded or row.altered) is hollow and not np.isnan(drawn[at])
             ]
+            colour, shape = COLOURS.get(verdict, INK), SHAPES.get(verdict, OTHER)
+            label = "hollow: superseded" if hollow else verdict if verdict in SHAPES else "other"
+            known = label in axes.get_legend_handles_labels()[1]
             if mine:
                 axes.plot(
                     mine,
@@ -130,8 +145,8 @@ def _marks(axes: Axes, rows: Sequence[Entry], drawn: "np.ndarray[tuple[int], np.
                     shape,
                     color=colour,
                     markersize=6,
-                    markerfacecolor="none" if empty else colour,
-                    label=f"{label}, superseded" if empty else label,
+                    markerfacecolor="none" if hollow else colour,
+                    label=None if known else label,
                 )
 
 
