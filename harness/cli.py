@@ -1,7 +1,6 @@
 """The `pp3` command. Data on stdout, progress on stderr, exit codes of docs/exit-codes.md."""
 
 import errno
-import hashlib
 import sys
 import traceback
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 import msgspec
 
 from pp3 import __version__
-from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
+from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import commands as receipt_commands
 from pp3.harness.regression.commands import COMMANDS
 
@@ -203,34 +202,21 @@ def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
 @click.option("--out", type=PATH, help="File to write. Default: beside the receipt, or in the folder.")
 @click.option("--history", type=PATH, metavar="DIR", help="Every receipt under a folder, in their order of time.")
 @click.option("--junit", type=PATH, metavar="FILE", help="Write JUnit XML for CI to this file instead of a page.")
-def report(sources: tuple[Path, ...], out: Path | None, history: Path | None, junit: Path | None) -> int:
-    """Render one receipt, compare two, show the history of more, or index a folder, as one self-contained HTML page."""
-    from pp3.harness.evidence.receipt import read
+@click.option("--strict", is_flag=True, help="Write nothing of a receipt that does not verify.")
+def report(sources: tuple[Path, ...], out: Path | None, history: Path | None, junit: Path | None, strict: bool) -> int:
+    """Render a receipt as one self-contained HTML page; two as a comparison, more as a history, a folder as an index.
 
+    What `pp3 faults --json` printed is rendered too.
+    """
     try:
-        from pp3.harness.report import several
-        from pp3.harness.report.render import write_page
+        from pp3.harness.report import command, several
     except ModuleNotFoundError as error:
         raise PP3Error(
             f"{error.name} is not installed, and a page needs it: pip install pp3[report]", Exit.UNAVAILABLE
         ) from None
-    if len(sources) != 1 or history or junit or sources[0].is_dir():
-        return several.run_command(sources, out, junit, history)
-    receipt = sources[0]
-    content, statement = read(receipt)
-    digest = hashlib.sha256(content).hexdigest()
-    if digest not in receipt.name:
-        raise ReceiptError(f"{receipt}: its bytes hash to {digest}, not to its name; it was changed or renamed")
-    path = out or receipt.with_suffix(".html")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise CampaignError(f"{path}: {path.parent} is no folder; give another file with --out")
-    try:
-        written = write_page(content, statement, path)
-    except OSError as error:
-        error.filename = str(path)  # it is written under another name first
-        raise
-    click.echo(str(written))
-    return Exit.OK
+    if len(sources) == 1 and history is None and junit is None and not sources[0].is_dir():
+        return command.run_command(sources[0], out, strict)
+    return several.run_command(sources, out, junit, history, strict)
 
 
 @commands.command()

@@ -40,9 +40,10 @@ class Page:
         """The result of a method."""
         return self.browser.call(method, parameters, self.session)
 
-    def open(self, path: Path, width: int, scheme: str = "light", media: str = "screen") -> None:
+    def open(self, path: Path, width: int, scheme: str = "light", media: str = "") -> None:
         """Load a file at a width, in a colour scheme; returns once it is loaded."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self.browser.events.clear()

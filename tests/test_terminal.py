@@ -230,7 +230,8 @@ def test_what_failed_where_and_how_much_comes_first() -> None:
     lines = said.splitlines()
     assert lines[1].split()[:2] == ["failed", "check"]
     assert re.match(r"impossible +1 +5e-07 +7 outcomes of probability$", lines[2])
-    assert re.match(r"rows-of-12/depth-0/token/cool +0.21 +1e-200 +5e-07 +token 3: 0.16, 0.039", lines[4])
+    assert re.match(r"rows-of-12/depth-0/token/ +0.21 +1e-200 +5e-07 +token 3: 0.16, 0.039", lines[4])
+    assert lines[5] == "cool"
     assert "... and 5 more checks: the page has all" in lines
     assert "also           the bits differ" in lines
     assert "too bad" not in said

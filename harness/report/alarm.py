@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pp3.harness.evidence.verified import Verified
 from pp3.harness.evidence.verify import verify
+from pp3.harness.report.template import MARKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,21 @@ class Alarm:
     title: str
     why: str
     superseded: bool  # authentic, but history: no more than a note
+
+    @property
+    def word(self) -> str:
+        """What stands in the verdict's place."""
+        return "SUPERSEDED" if self.superseded else "NOT VERIFIED"
+
+    @property
+    def tone(self) -> str:
+        """Its class in the style sheet."""
+        return "other" if self.superseded else "fail"
+
+    @property
+    def mark(self) -> str:
+        """Its sign, beside the colour."""
+        return MARKS[self.tone]
 
     @property
     def sentence(self) -> str:

@@ -38,7 +38,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
             failed_tile(judged),
             (
                 predicate["sees"].get("token", "none"),
-                f"total variation of a first token's law that is seen with power {judged.power:g}",
+                f"off in a first token's law (total variation) is seen, power {judged.power:g}",
             ),
             (f"{differ[0]:,} of {rows:,}", "rows of bits differ from the reference"),
             (f"{differ[1]:,} of {pairs:,}", "temperature-0 pairs differ"),

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from pp3.harness.battery import number
 from pp3.harness.cells import Event
 from pp3.harness.design import Check
 from pp3.harness.report.judged import Judged
-from pp3.harness.trial.findings import effect_of, outcome_name, place_of
+from pp3.harness.trial.findings import effect_of, outcome_name
 
+TINY = 1e-300
 MOST_STRAYS = 3  # outcomes that are named
 
 
@@ -22,13 +22,18 @@ class Failure:
     seen: str  # its share
     law: str
     size: str  # of the whole law's error, in total variation
-    between: str  # its bounds
+    between: str  # its bounds; of impossible outcomes none are needed
     strength: str
 
 
 def failures(judged: Judged) -> list[Failure]:
     """Every failed check, the strongest first."""
     return [_failure(check, judged) for check in judged.failing]
+
+
+def small(p: float) -> str:
+    """A p-value, or that a double holds no smaller one."""
+    return f"= {p:.2g}" if p >= TINY else f"< {TINY:g}"
 
 
 def _failure(check: Check, judged: Judged) -> Failure:
@@ -43,7 +48,7 @@ def _failure(check: Check, judged: Judged) -> Failure:
         if test.forbidden:
             total = sum(sum(judged.counts[cell]) for cell in check.counted)
             outcome = _strays(check, found, judged.vocabs.get(check.target, 0))
-            seen, law, size = number(test.forbidden / total), "0", number(test.forbidden / total)
+            seen, law, size = f"{test.forbidden / total:.4g}", "0", f"at least {test.forbidden / total:.3g}"
     elif check.event is not Event.FIT:
         effect = effect_of(check, judged.counts, judged.vocabs.get(check.target, 0), check.depth)
         outcome, size = effect.outcome, f"{effect.tv:.3g}"
@@ -51,13 +56,13 @@ def _failure(check: Check, judged: Judged) -> Failure:
     return Failure(
         id=check.id,
         target=check.target or "all targets",
-        place=place_of(test),
+        place=judged.place(check),
         outcome=outcome,
         seen=seen,
         law=law,
         size=size,
-        between=f"{float(bounds['low']):.2g} to {float(bounds['high']):.2g}" if bounds else "",
-        strength="impossible by the law" if test.forbidden else f"p = {test.p:.2g}, level {test.alpha:.2g}",
+        between=f"{float(bounds['low']):.2g} to {float(bounds['high']):.2g}" if bounds and not test.forbidden else "",
+        strength="impossible by the law" if test.forbidden else f"p {small(test.p)}, level {test.alpha:.2g}",
     )
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 from pp3.harness.battery import TestResult, judge
 from pp3.harness.campaign import of_plan
+from pp3.harness.cells import Event
 from pp3.harness.design import Check, design
 from pp3.harness.evidence.trial import trial_of
+from pp3.harness.trial.findings import place_of
 from pp3.harness.trial.plan import Trial
 from pp3.harness.verdict import merge
 
@@ -33,16 +35,23 @@ class Judged:
 
     @property
     def failing(self) -> list[Check]:
-        """Checks that failed, the strongest first: impossible outcomes, then what lies furthest below its level;
-        those that sum up many laws come last."""
+        """Checks that failed, the strongest first: the largest shares of impossible outcomes, then what lies furthest
+        below its level; those that sum up many laws come last."""
         rows = {test["id"]: test for test in self.tests}
 
-        def strength(check: Check) -> tuple[bool, bool, float]:
+        def strength(check: Check) -> tuple[bool, float, float]:
             row = rows[check.id]
-            level = float(row["alpha"])
-            return not check.cells, not row["forbidden"], float(row["p"]) / level if level else 1.0
+            level, met = float(row["alpha"]), sum(sum(self.counts[cell]) for cell in check.counted)
+            ratio = float(row["p"]) / level if level else 1.0
+            return check.event in (Event.RARE, Event.FIT), -row["forbidden"] / max(met, 1), ratio
 
         return sorted((check for check in self.checks if rows[check.id]["outcome"] == "fail"), key=strength)
+
+    def place(self, check: Check) -> str:
+        """Where a check looks, in words: of a target without drafts the case."""
+        if check.depth == 0 and check.event is Event.TOKEN:
+            return f"case {check.id.rpartition('/')[2]}"
+        return place_of(self.again(check))
 
     def again(self, check: Check) -> TestResult:
         """The result of a check, from its counts."""

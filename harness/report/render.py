@@ -14,7 +14,7 @@ from pp3.harness.report import campaign, exact, survey, trial
 from pp3.harness.report.alarm import Alarm
 from pp3.harness.report.template import fill
 
-MOST_REASONS = 12  # that are not folded
+MOST_REASONS = 4  # that are not folded
 Context = Callable[[dict[str, Any]], dict[str, Any]]
 PAGES: dict[str, tuple[str, Context]] = {
     "qualify": ("campaign.html", campaign.context),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.errors import CampaignError, Exit, ReceiptError
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.regression.compare import compare
 from pp3.harness.regression.opened import open_receipt
@@ -54,14 +54,19 @@ def index_of(folder: Path, out: Path | None) -> int:
     return Exit.OK
 
 
-def exported(sources: Sequence[Path], out: Path) -> int:
-    """Write JUnit XML of receipts, or of those under a folder: a suite each; 1 if one does not verify."""
+def exported(sources: Sequence[Path], out: Path, strict: bool) -> int:
+    """Write JUnit XML of receipts, or of those under a folder: a suite each; 1 if one does not verify.
+
+    ReceiptError (1), and nothing is written, for one that does not verify if `strict`.
+    """
     receipts = [path for source in sources for path in (_named(source)[0] if source.is_dir() else [source])]
     suites = [junit.suite_of(path) for path in receipts]
-    click.echo(str(write(out, lambda _: junit.document(suites))))
     untrue = [suite for suite in suites if suite.unverified]
+    if untrue and strict:
+        raise ReceiptError(f"{untrue[0].path}: {untrue[0].unverified}. Nothing was written, as --strict asks")
+    click.echo(str(write(out, lambda _: junit.document(suites))))
     for suite in untrue:
-        click.echo(f"pp3: {suite.path}: {suite.unverified} The export says so.", err=True)
+        click.echo(f"pp3: {suite.path}: {suite.unverified}. The export says so.", err=True)
     return Exit.NEGATIVE if untrue else Exit.OK
 
 
@@ -90,18 +95,23 @@ def _named(folder: Path) -> tuple[list[Path], dict[str, str]]:
     return found, said
 
 
-def run_command(sources: Sequence[Path], out: Path | None, junit_file: Path | None, folder: Path | None) -> int:
+def run_command(
+    sources: Sequence[Path], out: Path | None, junit_file: Path | None, folder: Path | None, strict: bool
+) -> int:
     """Whatever is not the page of one file. CampaignError for options that contradict each other."""
+    named = [source for source in [*sources, folder] if source is not None]
+    if not named:
+        raise CampaignError("nothing to report on: give a receipt, two to compare, more for a history, or a folder")
     if folder is not None and sources:
         raise CampaignError(f"--history {folder} and {sources[0]}: give a folder or receipts, not both")
-    if folder is None and not sources:
-        raise CampaignError("nothing to report on: give a receipt, two to compare, more for a history, or a folder")
     if len(sources) > 1 and any(source.is_dir() for source in sources) and junit_file is None:
         raise CampaignError("a folder among several sources; give one folder, or receipts alone")
     if junit_file is not None:
         if out is not None:
             raise CampaignError("--out and --junit: two files of different kinds; run the command twice")
-        return exported(sources or [folder] if folder else sources, junit_file)
+        return exported(named, junit_file, strict)
+    if strict and len(sources) != 2:
+        raise CampaignError("--strict: a history and an index recompute nothing; verify the receipts, or drop it")
     if folder is not None:
         return history_of(folder, out)
     if len(sources) == 1:

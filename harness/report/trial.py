@@ -30,7 +30,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     judged, trial = of_trial(predicate)
     drawn = nearest(judged)[:MOST_TARGETS]
     out = predicate["plan"]["notApplicable"]
-    left = [f"{len(out):,} targets were left out, for the reasons given below."] if out else []
+    left = [f"Targets left out, for the reasons given below: {len(out):,}."] if out else []
     named = {problem.name: problem for problem in trial.problems}
     return {
         "drawn": [
@@ -45,7 +45,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
             failed_tile(judged),
             (
                 f"{float(predicate['resolution']):.3g}",
-                f"total variation of a first token's law that is seen with power {judged.power:g}",
+                f"off in a first token's law (total variation) is seen, power {judged.power:g}",
             ),
             (f"{len(trial.problems):,}", "targets whose laws are known exactly"),
         ],

@@ -19,7 +19,7 @@ from pp3.harness.cells import Event
 from pp3.harness.design import Check
 from pp3.harness.report.judged import Judged
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw, label_of
-from pp3.harness.trial.findings import outcome_name, place_of
+from pp3.harness.trial.findings import outcome_name
 
 MOST_PANELS = 14  # of a picture
 MOST_COLUMNS = 96  # of a panel
@@ -83,11 +83,11 @@ def panel(check: Check, judged: Judged) -> Panel:
 
 def _names(check: Check, judged: Judged) -> tuple[str, str]:
     """Where a check looks, in words and shorter: of a target that has no drafts, the case."""
-    cell = check.cells[0].cell if check.cells else None
-    if cell is not None and check.depth == 0 and cell.pattern:
-        return f"case {cell.pattern}", cell.pattern
-    word = SHORT.get(check.event, check.event.value).format(cell.position if cell else "")
-    return f"{place_of(judged.again(check))}, depth {check.depth}", f"d{check.depth} {word}"
+    place = judged.place(check)
+    if not check.depth:
+        return place, place.removeprefix("case ")
+    word = SHORT.get(check.event, check.event.value).format(check.cells[0].cell.position if check.cells else "")
+    return f"{place}, depth {check.depth}", f"d{check.depth} {word}"
 
 
 def law_picture(name: str, title: str, checks: Sequence[Check], judged: Judged) -> Picture | None:
@@ -114,7 +114,7 @@ def law_picture(name: str, title: str, checks: Sequence[Check], judged: Judged) 
         finding=finding,
         svg=draw(
             name,
-            f"{title}: bars of the exact law, dots observed, and residuals. {finding}",
+            f"{title}: counts and residuals. {finding}",
             size,
             plot,
             TITLED,
@@ -159,7 +159,7 @@ def _note(panels: Sequence[Panel], shown: Sequence[Panel]) -> str:
 def _rows(one: Panel) -> list[tuple[str | int, ...]]:
     largest = sorted(np.argsort(-np.abs(one.residual), kind="stable")[:MOST_ROWS].tolist())
     return [
-        (one.place, one.outcome(at), int(one.observed[at]), f"{one.expected[at]:.1f}", f"{one.residual[at]:+.2f}")
+        (one.short, one.outcome(at), int(one.observed[at]), f"{one.expected[at]:.1f}", f"{one.residual[at]:+.2f}")
         for at in largest
     ]
 
@@ -183,7 +183,7 @@ def _counts(axes: Axes, one: Panel) -> None:
     axes.plot(x, observed, "o", color=INK, markersize=2.4, label="observed")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlim(-0.7, len(x) - 0.3)
-    axes.set_ylim(0, 1.12 * max(float(observed.max()), float(expected.max())))
+    axes.set_ylim(0, 1.4 * max(float(observed.max()), float(expected.max())))
     axes.set_xticks([])
     axes.set_ylabel("events")
     axes.set_title(label_of(one.place, 60))

@@ -62,7 +62,7 @@ def lengths_picture(name: str, found: Sequence[Lengths]) -> Picture:
         shares, ratios = figure.subplots(2, 1, height_ratios=(3, 2), sharex=True, gridspec_kw=MARGINS)
         ticks: dict[float, str] = {}
         for at, one in enumerate(found):
-            x = len(ticks) + at * 0.8 + np.arange(one.depth + 1)
+            x = len(ticks) + at * 0.8 + np.arange(one.depth + 1, dtype=np.float64)
             ticks |= {float(place): str(j) for j, place in enumerate(x)}
             _shares(shares, x, one, first=not at)
             _ratios(ratios, x, one)
@@ -71,6 +71,7 @@ def lengths_picture(name: str, found: Sequence[Lengths]) -> Picture:
         shares.legend(loc="lower right", bbox_to_anchor=(1, 0.95), ncols=2)
         ratios.set_ylabel("seen / law")
         ratios.yaxis.set_major_locator(MaxNLocator(3))
+        ratios.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}")
         for axes in (shares, ratios):
             axes.yaxis.set_label_coords(-0.14, 0.5)
         ratios.set_xticks(list(ticks), list(ticks.values()))

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 from scipy import stats
 
 from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method
 from pp3.harness.power import Unit
 from pp3.harness.report.judged import Judged, Row
-from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WIDTH, Picture, draw
+from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WIDTH, Picture, draw, log_axis
 
 POINTS = 60
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)))
@@ -57,7 +55,7 @@ def power_picture(name: str, judged: Judged) -> Picture | None:
             axes.plot([size], [judged.power], mark, color=INK, markersize=4.5, label=f"{check.event.value} {size:.3g}")
         axes.axhline(judged.power, color=SOFT, linewidth=0.6)
         axes.set_xscale("log")
-        _plain(axes)
+        log_axis(axes.xaxis)
         axes.set_ylim(0, 1.03)
         axes.set_xlabel("total variation from the law")
         axes.set_ylabel("power")
@@ -136,7 +134,7 @@ def resolution_picture(name: str, judged: Judged) -> Picture | None:
             label = "not excluded" if not at else None
             axes.plot(_of(rows, "excluded"), y - 0.17, "|", color=LAW, markersize=6, label=label)
         axes.set_xscale("log")
-        _plain(axes)
+        log_axis(axes.xaxis)
         axes.set_yticks(range(len(order)), [f"{kind} ({len(kinds[kind])})" for kind in order])
         axes.set_xlabel("total variation (of matches: share copied)")
         axes.legend(loc="lower left")
@@ -169,8 +167,3 @@ def _spread(rows: Sequence[Row], key: str) -> tuple[str, str, str]:
 def _seen(x: Floats, curve: Floats, power: float) -> float:
     """The size at which a rising curve reaches a power."""
     return float(np.exp(np.interp(power, np.maximum.accumulate(curve), np.log(x))))
-
-
-def _plain(axes: Axes) -> None:
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 INK, LAW, WARN, GOOD, SOFT, LINE = "#010203", "#0072b2", "#d55e00", "#009e73", "#040506", "#070809"
 TOKENS = {LAW: "--law", WARN: "--warn", GOOD: "--good", SOFT: "--soft", LINE: "--line"}
@@ -59,8 +61,10 @@ def draw(
     top: float = 0.1,
     bottom: float = 0.45,
 ) -> str:
-    """One drawing of `size` inches, `top` and `bottom` of them margins for titles and labels, fit to be inlined; `name` is unique on its page,
-    `label` what a reader hears."""
+    """One drawing of `size` inches, fit to be inlined; `top` and `bottom` of them are margins for titles and labels.
+
+    `name` is unique on its page, `label` is what a reader hears.
+    """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=size)
         inside = size[1] - top - bottom
@@ -82,6 +86,13 @@ def inlined(svg: str, name: str, label: str) -> str:
     svg = re.sub(r"<g>((?:(?!</?g\b).)*)</g>", r"\1", svg)
     svg = re.sub(r"(?:<use [^>]*/>){2,}", _together, svg)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{_attribute(label)}" ', 1)
+
+
+def log_axis(axis: Axis, steps: tuple[float, ...] = (1, 2, 5)) -> None:
+    """A logarithmic axis with plain numbers at these steps of each decade."""
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def label_of(text: str, most: int = 28) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from pp3.harness.regression.timings import interval
-from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WIDTH, Picture, draw, label_of
+from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WIDTH, Picture, draw, label_of, log_axis
 
 FLOOR = "floor"  # stands in the id of the timing of empty launches
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -27,18 +26,19 @@ def timings_picture(name: str, timings: Sequence[dict[str, Any]]) -> Picture | N
         return None
     floors = [row for row in rows if FLOOR in row["id"]]
     others = sorted((row for row in rows if FLOOR not in row["id"]), key=lambda row: float(np.median(row["samples"])))
-    drawn = [*floors, *others[: MOST_CURVES - len(floors)]]
+    curves = [*floors, *(others if len(others) <= MOST_CURVES else _pooled(others))]
+    drawn = curves[:MOST_CURVES]
     finding = _finding(floors, others)
 
     def plot(figure: Figure) -> None:
-        axes = figure.subplots(gridspec_kw={"left": 0.12, "right": 0.98})
+        axes = figure.subplots(gridspec_kw={"left": 0.12, "right": 0.64})
         for at, row in enumerate(drawn):
             ordered = np.sort(np.asarray(row["samples"], np.float64)) / 1000
             share = np.arange(1, len(ordered) + 1) / len(ordered)
             if len(ordered) > MOST_STEPS:
                 kept = np.unique(np.linspace(0, len(ordered) - 1, MOST_STEPS).astype(int))
                 ordered, share = ordered[kept], share[kept]
-            floor = row in floors
+            floor = FLOOR in row["id"]
             axes.step(
                 ordered,
                 share,
@@ -49,12 +49,11 @@ def timings_picture(name: str, timings: Sequence[dict[str, Any]]) -> Picture | N
                 label=label_of(row["id"], 34),
             )
         axes.set_xscale("log")
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        log_axis(axes.xaxis)
         axes.set_ylim(0, 1.02)
         axes.set_xlabel("microseconds")
         axes.set_ylabel("share of samples at most")
-        axes.legend(loc="lower right", fontsize=7)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
 
     return Picture(
         title=TITLE,
@@ -62,8 +61,25 @@ def timings_picture(name: str, timings: Sequence[dict[str, Any]]) -> Picture | N
         svg=draw(name, f"{TITLE}. {finding}", (WIDTH, 3.2), plot),
         head=("timing", "samples", "least, us", *(f"{share:.0%}" for share in QUANTILES), "most", "median between"),
         rows=[_row(row) for row in [*floors, *others]],
-        note=f"Drawn: the {len(drawn)} fastest of {len(rows)}." if len(drawn) < len(rows) else "",
+        note=_note(rows, curves, drawn),
     )
+
+
+def _pooled(others: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Timings of one step of all targets together: an id begins with its target."""
+    steps: dict[str, list[int]] = {}
+    for row in others:
+        steps.setdefault(row["id"].partition("/")[2] or row["id"], []).extend(row["samples"])
+    return [{"id": id, "samples": samples} for id, samples in steps.items()]
+
+
+def _note(rows: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], drawn: Sequence[dict[str, Any]]) -> str:
+    said = []
+    if len(curves) < len(rows):
+        said.append("A curve has the samples of all targets; the table has each.")
+    if len(drawn) < len(curves):
+        said.append(f"Drawn: the first {len(drawn)} of {len(curves)} curves, the fastest first.")
+    return " ".join(said)
 
 
 def _finding(floors: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> str:
