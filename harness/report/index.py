@@ -7,6 +7,7 @@ from pathlib import Path
 from pp3.harness.report.entries import Entry, page_beside
 from pp3.harness.report.template import fill, tone
 
+DIGITS = 12  # of a digest that are shown
 KINDS = ("qualify", "trial", "survey", "oracle", "exhaustive")
 
 
@@ -17,6 +18,11 @@ class Line:
     entry: Entry
     name: str  # of the receipt, as seen from the folder
     page: str  # a relative address, or ""
+
+    @property
+    def short(self) -> str:
+        """The name with as much of its digest as tells it apart."""
+        return self.name.replace(self.entry.sha256, f"{self.entry.sha256[:DIGITS]}…")
 
 
 def page(rows: Sequence[Entry], folder: Path, left: Mapping[str, str], written_in: Path) -> str:
