@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from glob import glob
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from pp3.harness.regression.opened import open_receipt
 from pp3.harness.report import comparison, entries, history, index, junit
 from pp3.kernels import reference
 
-EVIDENCE = Path(__file__).resolve().parents[1] / "receipts" / "evidence"
+ROOT = Path(__file__).resolve().parents[1]
+EVIDENCE = ROOT / "receipts" / "evidence"
+PAGE = (ROOT / "docs" / "reports.md").read_text("utf-8")
 SMALL = {"targets": ["invalidated"], "requests": 20_000, "paired": 64, "batch_sizes": [1], "depths": [4]}
 HOSTILE = "<script>alert(1)</script> &amp; \"'\u202eleft\u0000\u0007\U0001f600" + "x" * 500
 Statement = dict[str, Any]
@@ -416,3 +419,13 @@ def test_a_folder_of_other_files_is_indexed_with_what_was_left_out(
     assert cli.run(["report", str(tmp_path)]) == Exit.OK
     assert "left out" in capsys.readouterr().err
     assert "other.json" in tags((tmp_path / "index.html").read_text("utf-8")).text
+
+
+@pytest.mark.parametrize("line", re.findall(r"^pp3 report .*$", PAGE, flags=re.MULTILINE))
+def test_the_commands_of_the_page_work(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand in docs/reports.md, in a checkout; files go elsewhere."""
+    monkeypatch.chdir(ROOT)
+    words = [name for word in line.split()[1:] for name in (sorted(glob(word)) if "*" in word else [word])]
+    words[-1] = str(tmp_path / words[-1])
+    assert cli.run(words) == Exit.OK
+    assert Path(words[-1]).stat().st_size > 0
