@@ -48,7 +48,6 @@ def of_verified(found: Verified) -> Alarm | None:
         why = f"At {found.failed.name}: {found.failed.detail}. Nothing on this page is shown to hold."
         return Alarm(title="This receipt does not verify.", why=why, superseded=False)
     if found.by:
-        recomputed = "" if found.ok else " It was made by other sources and does not recompute with these."
-        why = f"The ledger puts {found.by} in its place: diagnostic only.{recomputed}"
+        why = f"The ledger puts {found.by} in its place. Its bytes are those recorded there; more is not said here."
         return Alarm(title="This receipt is superseded.", why=why, superseded=True)
     return None

@@ -102,7 +102,7 @@ def page(content: bytes, rows: list[Fault]) -> str:
                 (f"{len(escaped):,}", "escaped, or controls that failed"),
                 (f"{sum(row.marginal is False for row in tested):,} of {len(tested):,}", "missed by a plain test"),
             ],
-            "finding": _finding(planted, escaped),
+            "finding": _finding(planted, escaped, len(rows) - len(planted)),
             "matrix": [{"fault": row, "cells": [_cell(row, kind) for kind in columns]} for row in ordered],
             "peers": _peers(planted),
             "plain": PLAIN,
@@ -112,11 +112,14 @@ def page(content: bytes, rows: list[Fault]) -> str:
     )
 
 
-def _finding(planted: list[Fault], escaped: list[Fault]) -> str:
+def _finding(planted: list[Fault], escaped: list[Fault], controls: int) -> str:
     if escaped:
         named = ", ".join(row.id for row in escaped[:5]) + (" and others" if len(escaped) > 5 else "")
         return f"{len(escaped):,} of {len(planted):,} faults, or controls, did not come out as they must: {named}."
-    return f"all {len(planted):,} planted faults were caught by the check that is named for each; no control failed."
+    return (
+        f"all {len(planted):,} planted faults were caught by the check that is named for each; of {controls:,} "
+        "controls none failed."
+    )
 
 
 def _cell(row: Fault, kind: str) -> tuple[str, str, str]:

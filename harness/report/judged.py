@@ -1,7 +1,7 @@
 """What the pages of a campaign and of a trial draw from: the plan's checks, the counts, and the stored results."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pp3.harness.battery import TestResult, judge
 from pp3.harness.campaign import of_plan
@@ -51,7 +51,7 @@ class Judged:
         """Where a check looks, in words: of a target without drafts the case."""
         if check.depth == 0 and check.event is Event.TOKEN:
             return f"case {check.id.rpartition('/')[2]}"
-        return place_of(self.again(check))
+        return place_of(cast(TestResult, check))  # its id and event alone are read
 
     def again(self, check: Check) -> TestResult:
         """The result of a check, from its counts."""

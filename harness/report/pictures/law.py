@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -192,29 +193,32 @@ def _counts(axes: Axes, one: Panel) -> None:
 
 def _lanes(axes: Axes, shown: Sequence[Panel], limit: float) -> None:
     """Residuals of one place below those of the one before, each in a lane of height 1."""
+    drawn = [_columns(one)[2] for one in shown]
     reach = max(limit * 1.1, *(float(np.abs(one.residual).max()) for one in shown)) * 2.1
-    widest = max(len(_columns(one)[2]) for one in shown)
-    end = [-0.6, widest - 0.4]
-    for lane, one in enumerate(shown):
-        residual = _columns(one)[2]
-        x, middle = (np.arange(len(residual)) + 0.5) * (widest / len(residual)) - 0.5, -lane
-        y = middle + residual / reach
-        axes.fill_between(end, middle - BAND / reach, middle + BAND / reach, color=LAW, alpha=0.14, linewidth=0)
-        for level in (-limit, 0.0, limit):
-            dash = "--" if level else "-"
-            axes.plot(end, [middle + level / reach] * 2, color=SOFT, linewidth=0.5, linestyle=dash)
-        stems = np.full(3 * len(x), np.nan)
-        stems[0::3], stems[1::3] = middle, y
-        axes.plot(np.repeat(x, 3), stems, color=INK, linewidth=0.7)
-        far = np.abs(residual)
-        for where, mark, colour, size in (
-            (far <= BAND, ".", INK, 3.2),
-            ((far > BAND) & (far <= limit), "D", WARN, 3.5),
-            (far > limit, "X", WARN, 6),
-        ):
-            if where.any():
-                axes.plot(x[where], y[where], mark, color=colour, markersize=size, markeredgewidth=0)
-    axes.set_yticks([-lane for lane in range(len(shown))], [label_of(one.short, 15) for one in shown], fontsize=8)
+    widest = max(map(len, drawn))
+    middle = -np.arange(len(drawn), dtype=np.float64)
+    ends = np.tile([-0.6, widest - 0.4, np.nan], len(drawn))
+    for level, dash in ((0.0, "-"), (limit, "--"), (-limit, "--")):
+        axes.plot(ends, np.repeat(middle + level / reach, 3), color=SOFT, linewidth=0.5, linestyle=dash)
+    half = BAND / reach
+    lanes = [[(-0.6, y - half), (widest - 0.4, y - half), (widest - 0.4, y + half), (-0.6, y + half)] for y in middle]
+    axes.add_collection(PolyCollection(lanes, facecolors=LAW, alpha=0.14, linewidths=0))
+    x = np.concatenate([(np.arange(len(one)) + 0.5) * (widest / len(one)) - 0.5 for one in drawn])
+    start = np.repeat(middle, [len(one) for one in drawn])
+    residual = np.concatenate(drawn)
+    y = start + residual / reach
+    stems = np.full(3 * len(x), np.nan)
+    stems[0::3], stems[1::3] = start, y
+    axes.plot(np.repeat(x, 3), stems, color=INK, linewidth=0.7)
+    far = np.abs(residual)
+    for where, mark, colour, size in (
+        (far <= BAND, ".", INK, 3.2),
+        ((far > BAND) & (far <= limit), "D", WARN, 3.5),
+        (far > limit, "X", WARN, 6),
+    ):
+        if where.any():
+            axes.plot(x[where], y[where], mark, color=colour, markersize=size, markeredgewidth=0)
+    axes.set_yticks(middle, [label_of(one.short, 15) for one in shown], fontsize=8)
     axes.set_ylim(0.55 - len(shown), 0.55)
     axes.set_xlim(-0.7, widest - 0.3)
     axes.set_xticks([])

@@ -1,0 +1,321 @@
+"""Pages in Debian's Chromium: nothing asked for, nothing complained of, nothing cut, at every width and on paper.
+
+The browser is spoken to over the DevTools protocol's pipe, so that no port is opened: messages are JSON, each ended by
+a NUL byte, on its file descriptors 3 and 4 (https://chromedevtools.github.io/devtools-protocol/).
+"""
+
+import base64
+import fcntl
+import json
+import os
+import selectors
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pp3.harness.evidence.receipt import read
+from pp3.harness.report.render import page
+
+EVIDENCE = Path(__file__).parent.parent / "receipts" / "evidence"
+COMMANDS = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 90.0  # seconds for one answer: a slow machine starts a browser in a tenth of it
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe")
+
+
+def find() -> str:
+    """The command of an installed Chromium, or ""."""
+    return next((found for command in COMMANDS if (found := shutil.which(command))), "")
+
+
+class Tab:
+    """One tab, and all that happened in it."""
+
+    def __init__(self, browser: "Browser", session: str) -> None:
+        self.browser, self.session = browser, session
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """The result of a method."""
+        return self.browser.call(method, parameters, self.session)
+
+    def open(self, path: Path, width: int, scheme: str = "light", media: str = "") -> None:
+        """Load a file at a width, in a colour scheme; returns once it is loaded."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", media=media, features=features)
+        self.browser.events.clear()
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.browser.wait("Page.loadEventFired")
+
+    def value(self, expression: str) -> Any:
+        """What an expression comes to in the page: DevTools may run code where the page itself must not."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in found:
+            raise AssertionError(f"{expression}: {found['exceptionDetails']}")
+        return found["result"].get("value")
+
+    def requests(self) -> list[str]:
+        """Addresses asked for since the page was opened, the page itself left out; data in the page is no request."""
+        asked = [event["params"]["request"]["url"] for event in self._of("Network.requestWillBeSent")]
+        return [url for url in asked[1:] if not url.startswith("data:")]
+
+    def complaints(self) -> list[str]:
+        """What the console says: errors, warnings, refused by policy, exceptions."""
+        said = [event["params"]["entry"]["text"] for event in self._of("Log.entryAdded")]
+        said += [str(event["params"]["args"]) for event in self._of("Runtime.consoleAPICalled")]
+        return said + [str(event["params"]["exceptionDetails"]) for event in self._of("Runtime.exceptionThrown")]
+
+    def screenshot(self) -> bytes:
+        """The whole page as PNG."""
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
+        return base64.b64decode(shot["data"])
+
+    def pdf(self) -> bytes:
+        """The page, printed on A4."""
+        printed = self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False)
+        return base64.b64decode(printed["data"])
+
+    def _of(self, method: str) -> list[dict[str, Any]]:
+        return [event for event in self.browser.events if event["method"] == method]
+
+
+class Browser:
+    """A running browser."""
+
+    def __init__(self, process: subprocess.Popen[bytes], write: int, read: int) -> None:
+        self.process, self.write, self.read = process, write, read
+        self.events: list[dict[str, Any]] = []
+        self._left, self._number = b"", 0
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(read, selectors.EVENT_READ)
+
+    def tab(self) -> Tab:
+        """A new tab."""
+        target = self.call("Target.createTarget", {"url": "about:blank"}, "")["targetId"]
+        session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True}, "")["sessionId"]
+        return Tab(self, session)
+
+    def call(self, method: str, parameters: dict[str, Any], session: str) -> dict[str, Any]:
+        """Send a message and read until its answer comes. AssertionError for an error."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters} | (
+            {"sessionId": session} if session else {}
+        )
+        rest = memoryview(json.dumps(message).encode() + b"\0")
+        while rest:
+            rest = rest[os.write(self.write, rest) :]
+        while True:
+            heard = self._hear()
+            if heard.get("id") == self._number:
+                if "error" in heard:
+                    raise AssertionError(f"{method}: {heard['error']}")
+                result: dict[str, Any] = heard["result"]
+                return result
+
+    def wait(self, method: str) -> None:
+        """Read until an event comes, or has come."""
+        while not any(event["method"] == method for event in self.events):
+            self._hear()
+
+    def _hear(self) -> dict[str, Any]:
+        """The next message; events are kept."""
+        until = time.monotonic() + PATIENCE
+        while b"\0" not in self._left:
+            if not self._ready.select(max(0.0, until - time.monotonic())):
+                raise AssertionError(f"the browser said nothing for {PATIENCE:g} s")
+            part = os.read(self.read, 1 << 20)
+            if not part:
+                raise AssertionError(f"the browser left with {self.process.wait()}")
+            self._left += part
+        line, _, self._left = self._left.partition(b"\0")
+        heard: dict[str, Any] = json.loads(line)
+        if "method" in heard:
+            self.events.append(heard)
+        return heard
+
+
+@contextmanager
+def running(profile: Path) -> Iterator[Browser]:
+    """A browser with a profile of its own, ended afterwards."""
+    theirs_read, ours_write = os.pipe()
+    ours_read, theirs_write = os.pipe()
+    command = [find(), *FLAGS, *QUIET, f"--user-data-dir={profile}", "about:blank"]
+
+    def connect() -> None:
+        """In the browser's process: both ends away from 3 and 4 first, so that neither is overwritten."""
+        one, other = (fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_read, theirs_write))
+        os.dup2(one, 3)
+        os.dup2(other, 4)
+
+    process = subprocess.Popen(
+        command,
+        preexec_fn=connect,
+        close_fds=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs_read)
+    os.close(theirs_write)
+    try:
+        yield Browser(process, ours_write, ours_read)
+    finally:
+        os.close(ours_write)  # the browser leaves when its pipe ends
+        os.close(ours_read)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+WIDTHS = (360, 768, 1280)
+SCHEMES = ("light", "dark")
+PAPER = {"light": (255, 255, 255), "dark": (20, 22, 26)}  # of style.css
+HOSTILE = {
+    "markup": "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\"><b>bold",
+    "attribute": "\" onload=\"document.title = 'run'\" x='",
+    "long": "name" * 2_000,
+    "right-to-left": "\u202egnp.tpircsavaj\u202c \u05d0\u05d1\u05d2 \u0627\u0644\u0639\u0631\u0628\u064a\u0629",
+    "emoji": "\U0001f469\u200d\U0001f680 \U0001f1e8\U0001f1ed a\u0300\u0301\u0302",
+    "style": "</style><style>body{display:none}</style>{{ 7 * 7 }}",
+}
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """One tab for all tests of this module."""
+    if not find():
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with running(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser.tab()
+
+
+@pytest.fixture(scope="module")
+def written(real_receipt: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the default campaign."""
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(page(*read(real_receipt)), "utf-8")
+    return path
+
+
+def test_what_a_page_must_not_do_would_be_seen(tab: Tab, tmp_path: Path) -> None:
+    """A request, a word in the console, and an overflow, of a page that has all three."""
+    path = tmp_path / "bad.html"
+    path.write_text("<img src='other.png' width=900><script>console.error('no')</script>", "utf-8")
+    tab.open(path, 360)
+    assert tab.requests() == [(tmp_path / "other.png").as_uri()]
+    assert any("no" in said for said in tab.complaints())
+    assert tab.value("document.documentElement.scrollWidth") > 360
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_page_asks_for_nothing_and_fits(tab: Tab, written: Path, width: int, scheme: str) -> None:
+    """No request but the page, no word in the console, nothing wider than the screen, the theme asked for."""
+    tab.open(written, width, scheme)
+    shot = tab.screenshot()
+    assert tab.requests() == []
+    assert tab.complaints() == []
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    assert size(shot)[0] == width
+    assert size(shot)[1] > 3_000  # the whole page, not the first screen of it
+    assert tab.value("getComputedStyle(document.documentElement).backgroundColor") == f"rgb{PAPER[scheme]}"
+
+
+def test_every_picture_is_drawn_in_the_text_colour_of_the_theme(tab: Tab, written: Path) -> None:
+    """A picture with its own ink would vanish in the dark."""
+    for scheme in SCHEMES:
+        tab.open(written, 1280, scheme)
+        inks = tab.value("[...new Set([...document.querySelectorAll('svg text')].map(t => getComputedStyle(t).fill))]")
+        soft, ink = (tab.value(f"getComputedStyle(document.querySelector('{name}')).color") for name in ("dt", "body"))
+        assert set(inks) <= {ink, soft}, scheme
+
+
+def test_everything_scrollable_and_folded_is_reached_by_keyboard(tab: Tab, written: Path) -> None:
+    """Summaries and tables that scroll take the focus, in the order of the page, and the focus is seen."""
+    tab.open(written, 360)
+    stops = tab.value("[...document.querySelectorAll('a, summary, .wide')].length")
+    assert tab.value("[...document.querySelectorAll('a, summary, .wide')].every(e => e.tabIndex === 0)")
+    assert stops > 30
+    tab.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
+    assert tab.value("document.activeElement.className") == "skip"
+    assert tab.value("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    tab.value("document.querySelector('summary').focus()")
+    tab.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
+    assert tab.value("document.querySelector('details').open")
+
+
+def test_on_paper_every_detail_is_open_and_no_picture_is_cut(tab: Tab, written: Path) -> None:
+    """As laid out for print: what is folded has a height, and each picture fits a page and is kept together."""
+    tab.open(written, 718, "dark", media="print")  # A4 less its margins, in CSS pixels
+    folded = "[...document.querySelectorAll('details > :not(summary)')]"
+    assert tab.value(f"{folded}.length") > 10
+    assert tab.value(f"{folded}.every(e => e.getBoundingClientRect().height > 0)")
+    pictures = "[...document.querySelectorAll('figure')]"
+    assert tab.value(f"Math.max(...{pictures}.map(e => e.getBoundingClientRect().height))") < 1017  # 297 mm less 28
+    assert tab.value(f"{pictures}.every(e => getComputedStyle(e).breakInside === 'avoid')")
+    assert tab.value("document.documentElement.scrollWidth") <= 718
+    assert tab.value("getComputedStyle(document.documentElement).backgroundColor") == f"rgb{PAPER['light']}"
+    tab.call("Emulation.setEmulatedMedia", media="", features=[])
+    printed = tab.pdf()
+    assert printed.startswith(b"%PDF-")
+    assert printed.count(b"/Type /Page") > 5
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_name_is_shown_and_never_run(tab: Tab, real_receipt: Path, tmp_path: Path, name: str) -> None:
+    """Wherever a receipt holds free text."""
+    content, statement = read(real_receipt)
+    p = statement["predicate"]
+    p["sampler"]["name"], p["sampler"]["version"] = name, name
+    p["sentence"] = f"PASS: {name}"
+    p["reasons"] = [name]
+    p["nonClaims"] = [*p["nonClaims"], name]
+    p["kernels"]["identity"] = {name: name, "gpu": name}
+    p["kernels"]["bits"][0]["id"] = name
+    p["environment"]["versions"] = {name: name}
+    p["run"]["startedUtc"] = name
+    p["tests"][0]["reason"], p["tests"][0]["alpha"] = name, "0"
+    statement["subject"][0]["name"] = name
+    path = tmp_path / "page.html"
+    path.write_text(page(content, statement), "utf-8")
+    for width in (360, 1280):
+        tab.open(path, width)
+        assert tab.requests() == []
+        assert tab.complaints() == []
+        assert tab.value("document.title") != "run"
+        assert tab.value("document.scripts.length + document.images.length") == 0
+        assert tab.value("document.documentElement.scrollWidth") <= width
+        assert tab.value("getComputedStyle(document.body).display") == "block"
+        assert name in tab.value("document.querySelector('h1').textContent")
+        assert tab.value("getComputedStyle(document.querySelector('h1 > bdi')).unicodeBidi") == "isolate"
+
+
+@pytest.mark.parametrize("kind", ["oracle", "exhaustive", "survey"])
+def test_the_page_of_every_other_kind_fits_too(tab: Tab, tmp_path: Path, kind: str) -> None:
+    """Those whose receipts are committed and need no law to be built again."""
+    found = (read(path) for path in sorted((EVIDENCE / kind).glob("*.json"), reverse=True))
+    content, statement = next(one for one in found if one[1]["predicate"]["kind"] == kind)
+    path = tmp_path / "page.html"
+    path.write_text(page(content, statement), "utf-8")
+    for width in WIDTHS:
+        tab.open(path, width)
+        assert tab.requests() == []
+        assert tab.complaints() == []
+        assert tab.value("document.documentElement.scrollWidth") <= width
+
+
+def size(png: bytes) -> tuple[int, int]:
+    """Width and height, from the header of a PNG."""
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
