@@ -329,9 +329,8 @@ def test_a_page_of_several_receipts_fits_too(tab: Tab, tmp_path: Path, kind: str
     path = tmp_path / "page.html"
     if kind == "comparison":
         found = compare(open_receipt(paths[-2]), open_receipt(paths[-1]))
-        found = replace(
-            found, regressions=[name], cells=[CellRow(id=name, batch=1, check=name, outcome="", mark=Mark.ADDED)]
-        )
+        cell = CellRow(id=name, batch=1, check=name, outcome="", mark=Mark.ADDED)
+        found = replace(found, regressions=[name], cells=[cell])
         path.write_text(comparison.page(open_receipt(paths[-2]), open_receipt(paths[-1]), found), "utf-8")
     else:
         made = history.page(rows, {name: name}) if kind == "history" else index.page(rows, EVIDENCE, {}, tmp_path)
@@ -344,9 +343,8 @@ def test_a_page_of_several_receipts_fits_too(tab: Tab, tmp_path: Path, kind: str
         assert tab.value("document.scripts.length + document.images.length") == 0
         assert tab.value("document.documentElement.scrollWidth") <= width
     tab.open(path, 718, scheme, media="print")
-    assert tab.value(
-        "[...document.querySelectorAll('details > :not(summary)')].every(e => e.getBoundingClientRect().height)"
-    )
+    folded = "[...document.querySelectorAll('details > :not(summary)')]"
+    assert tab.value(f"{folded}.every(e => e.getBoundingClientRect().height > 0)")
     assert tab.value("document.documentElement.scrollWidth") <= 718
 
 
