@@ -244,18 +244,25 @@ def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
 
 
 @commands.command()
-@click.argument("receipt", type=PATH)
-@click.option("--out", type=PATH, help="File to write. Default: beside the receipt, with .html.")
-@click.option("--strict", is_flag=True, help="Write no page of a receipt that does not verify.")
-def report(receipt: Path, out: Path | None, strict: bool) -> int:
-    """Render a receipt, or what `pp3 faults --json` printed, as one self-contained HTML page."""
+@click.argument("sources", type=PATH, nargs=-1, metavar="[RECEIPT...|DIR]")
+@click.option("--out", type=PATH, help="File to write. Default: beside the receipt, or in the folder.")
+@click.option("--history", type=PATH, metavar="DIR", help="Every receipt under a folder, in their order of time.")
+@click.option("--junit", type=PATH, metavar="FILE", help="Write JUnit XML for CI to this file instead of a page.")
+@click.option("--strict", is_flag=True, help="Write nothing of a receipt that does not verify.")
+def report(sources: tuple[Path, ...], out: Path | None, history: Path | None, junit: Path | None, strict: bool) -> int:
+    """Render a receipt as one self-contained HTML page; two as a comparison, more as a history, a folder as an index.
+
+    What `pp3 faults --json` printed is rendered too.
+    """
     try:
-        from pp3.harness.report.command import run_command
+        from pp3.harness.report import command, several
     except ModuleNotFoundError as error:
         raise PP3Error(
             f"{error.name} is not installed, and a page needs it: pip install pp3[report]", Exit.UNAVAILABLE
         ) from None
-    return run_command(receipt, out, strict)
+    if len(sources) == 1 and history is None and junit is None and not sources[0].is_dir():
+        return command.run_command(sources[0], out, strict)
+    return several.run_command(sources, out, junit, history, strict)
 
 
 @commands.command()

@@ -98,12 +98,12 @@ def typed(line: str, checkout: Path) -> subprocess.CompletedProcess[str]:
 PRINTED = {
     "conform": r"propose.json: (\d+) of \1 passed on reference\nverify.json: (\d+) of \2 passed on reference\n",
     "oracle": r"PASS: the NumPy reference of pp3-top32 .*\nreceipt .*\npage .*\ntook .* s\n",
-    "history": r"measured +kind .*\n\S+Z oracle +PASS .*\n",
+    "history": r"measured +kind .*\n[-0-9]{10} [0-9:]{5} +oracle +PASS .*\n",
     "verify": r"( 1 ok .*\n.*\n)VERIFIED verdict=PASS sha256=[0-9a-f]{64} assurance=self-attested current=yes\n",
     "report": r"page.html\n",
     "init": r"mine/campaign.toml\nmine/my_sampler.py\ntry them with .*\n",
     "qualify": r"PASS: no evidence against my-sampler 0.1 on a CPU .*\n",
-    "samplers": r"(yes|no ) torch-multinomial .*\n",
+    "samplers": r"here +sampler +what it is\n(yes|no ) +torch-multinomial .*\n",
 }
 
 

@@ -15,12 +15,16 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pp3.harness.evidence.receipt import read
+from pp3.harness.regression.compare import CellRow, Mark, compare
+from pp3.harness.regression.opened import open_receipt
+from pp3.harness.report import comparison, entries, history, index
 from pp3.harness.report.render import page
 
 EVIDENCE = Path(__file__).parent.parent / "receipts" / "evidence"
@@ -313,6 +317,35 @@ def test_the_page_of_every_other_kind_fits_too(tab: Tab, tmp_path: Path, kind: s
         assert tab.requests() == []
         assert tab.complaints() == []
         assert tab.value("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", ["comparison", "history", "index"])
+def test_a_page_of_several_receipts_fits_too(tab: Tab, tmp_path: Path, kind: str, scheme: str) -> None:
+    """Of committed evidence, with a hostile name; on paper what is folded is open."""
+    paths = sorted((EVIDENCE / "oracle").glob("*.json"))
+    name = "".join(HOSTILE.values())
+    rows = [replace(row, judged=f"{name} 1", resolution=0.1, nearest=5.0) for row in entries.entries_of(paths)]
+    path = tmp_path / "page.html"
+    if kind == "comparison":
+        found = compare(open_receipt(paths[-2]), open_receipt(paths[-1]))
+        cell = CellRow(id=name, batch=1, check=name, outcome="", mark=Mark.ADDED)
+        found = replace(found, regressions=[name], cells=[cell])
+        path.write_text(comparison.page(open_receipt(paths[-2]), open_receipt(paths[-1]), found), "utf-8")
+    else:
+        made = history.page(rows, {name: name}) if kind == "history" else index.page(rows, EVIDENCE, {}, tmp_path)
+        path.write_text(made, "utf-8")
+    for width in WIDTHS:
+        tab.open(path, width, scheme)
+        assert tab.requests() == []
+        assert tab.complaints() == []
+        assert tab.value("document.title") != "run"
+        assert tab.value("document.scripts.length + document.images.length") == 0
+        assert tab.value("document.documentElement.scrollWidth") <= width
+    tab.open(path, 718, scheme, media="print")
+    folded = "[...document.querySelectorAll('details > :not(summary)')]"
+    assert tab.value(f"{folded}.every(e => e.getBoundingClientRect().height > 0)")
+    assert tab.value("document.documentElement.scrollWidth") <= 718
 
 
 def size(png: bytes) -> tuple[int, int]:

@@ -175,9 +175,9 @@ def test_what_is_not_there_is_a_usage_error(tmp_path: Path, capsys: pytest.Captu
     refused(["report", str(path)], Exit.USAGE, f"{path}: No such file or directory; give the path", capsys)
 
 
-def test_an_empty_folder_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_folder_has_no_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And says what to give."""
-    refused(["report", str(tmp_path)], Exit.USAGE, f"{tmp_path}: a folder; it holds no receipt", capsys)
+    refused(["report", str(tmp_path)], Exit.NOTHING_RAN, f"no receipt lies under {tmp_path}", capsys)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def lines(found: Sequence[Row]) -> list[str]:
     for row in ordered:
         missed = "" if row.good or not row.witness else f" (not {row.witness})"
         seeds = f", {row.caught}/{row.seeds} seeds" if row.seeds > 1 else ""
-        marks = _cut(_marks(row), terminal.width() - start - len(missed + seeds))
+        marks = _cut(_marks(row), terminal.width() - start)
         rows.append([terminal.shorten(row.id, name), row.verdict.value, PLAIN[row.marginal], marks + missed + seeds])
     bad = sum(not row.good for row in found)
     lead = (

@@ -41,11 +41,7 @@ def _receipt(source: Path, path: Path, strict: bool) -> int:
 
 
 def _content(source: Path) -> bytes:
-    """The bytes of a file. CampaignError for a folder, ReceiptError (2) for what cannot be read."""
-    if source.is_dir():
-        found = sorted(source.rglob("*.json"))
-        held = f"it holds {len(found)} JSON files: give one of them" if found else "it holds no receipt; give one"
-        raise CampaignError(f"{source}: a folder; {held}")
+    """The bytes of a file. ReceiptError (2) for what cannot be read."""
     try:
         return source.read_bytes()
     except OSError as error:
