@@ -1,4 +1,7 @@
-"""`pp3 status DIR`: how far a campaign has come, from the files its starts leave; asks no process and no GPU."""
+"""`pp3 status DIR`: how far a campaign has come, from the files its starts leave; asks no process and no GPU.
+
+DIR is the folder of a campaign, or the scratch folder of pp3_locked.sh, which names its last one.
+"""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +13,7 @@ from pp3.harness import canonical
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence.moment import moment
 from pp3.harness.operations.folder import Folder
-from pp3.harness.operations.status import State, lives, read_status
+from pp3.harness.operations.status import WRAPPER, State, lives, read_status
 
 STALE = 300.0  # seconds without a word from a process of another machine
 LONGEST = 12  # cells that are shown before the rest is summed up
@@ -18,13 +21,21 @@ LONGEST = 12  # cells that are shown before the rest is summed up
 
 def run_command(folder: Path, as_json: bool) -> int:
     """Print it; 0 while it runs or when it is done, 3 if a shard has stopped before its end."""
+    said: list[str] = []
+    if (folder / WRAPPER).is_file():
+        wrapper = read_status(folder / WRAPPER)
+        said, folder = [_wrapped(wrapper)], Path(wrapper.get("campaign") or folder)
+        if not Folder(folder).holds_one():
+            click.echo("[]" if as_json else said[0])
+            return (
+                Exit.OK if _standing(wrapper) == State.RUNNING or wrapper.get("exit") == Exit.OK else Exit.INCONCLUSIVE
+            )
     found = latest(folder)
     if as_json:
         click.echo(canonical.encode(found).decode())
     else:
-        for one in found:
-            for line in lines(one):
-                click.echo(line)
+        for line in [*said, *(line for one in found for line in lines(one))]:
+            click.echo(line)
     return Exit.INCONCLUSIVE if any(one["standing"] not in (State.RUNNING, State.DONE) for one in found) else Exit.OK
 
 
@@ -38,6 +49,17 @@ def latest(folder: Path) -> list[dict[str, Any]]:
     if not by_shard:
         raise CampaignError(f"{folder}: no start has left a status yet; is it running?")
     return [one | {"standing": standing(one)} for one in by_shard.values()]
+
+
+def _standing(wrapper: dict[str, Any]) -> str:
+    """Of the run of a wrapper."""
+    return "stale" if wrapper["state"] == State.RUNNING and lives(wrapper["process"]) is False else wrapper["state"]
+
+
+def _wrapped(wrapper: dict[str, Any]) -> str:
+    code = f", exit code {wrapper['exit']}" if "exit" in wrapper else ""
+    where = f", in {wrapper['campaign']}" if wrapper.get("campaign") else ""
+    return f"pp3_locked --{wrapper['mode']}: {_standing(wrapper)}{code}, said at {wrapper['updatedUtc']}{where}"
 
 
 def standing(one: dict[str, Any], now: datetime | None = None) -> str:

@@ -24,9 +24,8 @@ from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence.moment import stamp, utc
 from pp3.harness.operations.folder import Folder
 from pp3.harness.operations.gpu import Gpu, check
-from pp3.harness.operations.status import process, read_status, write_status
+from pp3.harness.operations.status import WRAPPER, process, read_status, write_status
 
-STATUS = "wrapper.json"
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2): orphans below become children of this process
 PIECES = ("--dir", "--help", "-h")  # arguments of qualify after which no folder is chosen here
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -70,7 +69,7 @@ def with_folder(mode: str, arguments: list[str], scratch: Path) -> tuple[list[st
         return arguments, arguments[at] if at < len(arguments) else "".join(equal[:1])
     if "--resume" in arguments:
         try:
-            folder = str(read_status(scratch / STATUS).get("campaign", ""))
+            folder = str(read_status(scratch / WRAPPER).get("campaign", ""))
         except CampaignError as error:
             raise CampaignError(f"--resume: no run is known here ({error}); give its folder with --dir") from None
         if not folder or not Folder(Path(folder)).holds_one():
@@ -130,7 +129,7 @@ class Supervisor:
         try:
             self._write(why, code)
         except OSError as error:
-            print(f"pp3_locked: {self.scratch / STATUS}: {error.strerror}: how it ended is not there", file=sys.stderr)
+            print(f"pp3_locked: {self.scratch / WRAPPER}: {error.strerror}: how it ended is not there", file=sys.stderr)
         return code
 
     def _end(self, child: subprocess.Popen[bytes]) -> None:
@@ -158,7 +157,7 @@ class Supervisor:
     def _write(self, state: str, code: int | None) -> None:
         exit_code = {} if code is None else {"exit": code}
         said = self.said | exit_code | {"state": state, "updatedUtc": utc(datetime.now(UTC))}
-        write_status(self.scratch / STATUS, said)
+        write_status(self.scratch / WRAPPER, said)
 
 
 def _opened(pid: int) -> int:
