@@ -95,7 +95,7 @@ def test_what_is_not_run_is_said(surveyed: Surveyed) -> None:
     assert left["no_such:x"].startswith("sampler no_such:x: importing no_such raised ModuleNotFoundError")
     page = Path(surveyed.said["report"]).read_text()
     for name in ENTRIES:
-        assert f"<td>{name}" in page
+        assert name in page
 
 
 def test_its_receipt_verifies_with_those_beside_it(surveyed: Surveyed) -> None:

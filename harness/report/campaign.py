@@ -37,7 +37,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
             (f"{spec.requests * len(predicate['plan']['targets']):,}", "requests, drawn from a seed fixed by the plan"),
             failed_tile(judged),
             (
-                predicate["sees"].get("token", "none"),
+                f"{float(predicate['sees'].get('token', '1')):.3g}",
                 f"off in a first token's law (total variation) is seen, power {judged.power:g}",
             ),
             (f"{differ[0]:,} of {rows:,}", "rows of bits differ from the reference"),

@@ -70,7 +70,7 @@ def lengths_picture(name: str, found: Sequence[Lengths]) -> Picture:
         shares.set_ylabel("share of requests")
         shares.legend(loc="lower right", bbox_to_anchor=(1, 0.95), ncols=2)
         ratios.set_ylabel("seen / law")
-        ratios.yaxis.set_major_locator(MaxNLocator(3))
+        ratios.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         ratios.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}")
         for axes in (shares, ratios):
             axes.yaxis.set_label_coords(-0.14, 0.5)
