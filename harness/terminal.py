@@ -38,7 +38,6 @@ class Tone(Enum):
 WORDS = {
     "PASS": Tone.GOOD,
     "TOLERATED": Tone.GOOD,
-    "SURVEYED": Tone.GOOD,
     "VERIFIED": Tone.GOOD,
     "CAUGHT": Tone.GOOD,
     "CONTROL-PASS": Tone.GOOD,

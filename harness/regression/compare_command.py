@@ -68,7 +68,7 @@ def lines(old: Opened, new: Opened, found: Comparison) -> list[str]:
         count = f"{len(rows)} differ{'s' * (len(rows) == 1)}" if rows else "the same"
         said += _line(topic.value, count)
         if topic is Topic.SOURCES:
-            names = [row.name for row in rows]
+            names = [_short(row.name) for row in rows]
             said += _some([", ".join(names[:MOST]), *names[MOST:]] if names else [], 1)
         else:
             said += _some([f"{row.name}: {_short(row.old)} -> {_short(row.new)}" for row in rows])
@@ -168,8 +168,8 @@ def _some(texts: list[str], most: int = MOST) -> list[str]:
 
 
 def _short(value: str) -> str:
-    """A digest by its first digits."""
-    return f"{value[:DIGEST]}..." if DIGESTED.fullmatch(value) else value
+    """A text with each digest by its first digits."""
+    return DIGESTED.sub(lambda digest: f"{digest[0][:DIGEST]}...", value)
 
 
 def _line(label: str, text: str) -> list[str]:

@@ -34,9 +34,9 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     named = {problem.name: problem for problem in trial.problems}
     return {
         "drawn": [
-            {"name": name, "pictures": _pictures(at, named[name], judged)}
+            {"alone": len(pictures) == 1, "name": name, "pictures": pictures}
             for at, name in enumerate(drawn)
-            if name in named
+            for pictures in [_pictures(at, named[name], judged)]
         ],
         "failure_pictures": failure_pictures(judged),
         "failures": failures(judged),
@@ -71,7 +71,7 @@ def nearest(judged: Judged) -> list[str]:
 def _pictures(at: int, problem: Problem, judged: Judged) -> list[Picture]:
     """Emitted tokens of a target at every position or of every case, and its lengths where it has any."""
     checks = [check for check in judged.checks if check.target == problem.name]
-    title = "Tokens drawn, by case" if problem.depth == 0 else "Tokens emitted at each position"
+    title = f"{problem.name}: tokens by case" if problem.depth == 0 else "Tokens emitted at each position"
     law = law_picture(f"t{at}law", title, emitted(checks), judged)
     cells = [cell for cell in problem.cells if cell.event is Event.LENGTH]
     found = lengths(problem.depth, cells, judged.counts) if cells else None

@@ -26,6 +26,7 @@ def compared_picture(name: str, rows: Sequence[tuple[str, int, str]]) -> Picture
             axes.text(max(count, 1) * 1.3, at, f"{int(count):,}", va="center", color=INK, fontsize=8)
         axes.set_xscale("log")
         axes.set_xlim(0.5, max(float(counts.max()), 1) * 300)
+        axes.set_xticks(10.0 ** np.arange(0, np.log10(max(float(counts.max()), 10.0)) + 1, 2))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
         axes.set_yticks(y, [label_of(id) for id, _, _ in rows])

@@ -219,7 +219,7 @@ def _lanes(axes: Axes, shown: Sequence[Panel], limit: float) -> None:
         if where.any():
             axes.plot(x[where], y[where], mark, color=colour, markersize=size, markeredgewidth=0)
     axes.set_yticks(middle, [label_of(one.short, 15) for one in shown], fontsize=8)
-    axes.set_ylim(0.55 - len(shown), 0.55)
+    axes.set_ylim(0.38 - len(shown), 0.62)
     axes.set_xlim(-0.7, widest - 0.3)
     axes.set_xticks([])
     axes.set_xlabel("pooled outcomes, the most likely first")
