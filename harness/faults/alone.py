@@ -188,7 +188,7 @@ OTHERS = ("far", "equal", "context", "mixed", "peaked")
 ROWS = tuple(f"rows-of-{vocab}" for vocab in (12, 6, 8, 10, 16, 24, 63, 1000))
 LAUNCHES: dict[str, Any] = {"kind": Kind.PIPELINE, "shows": Shows.STREAM, "requests": 40_000, "sole": True}
 FAULTS = (
-    plant("sole-token", AliasedPlain, "token", MADE, ROWS, kind=Kind.PLAIN, requests=9_500, sole=True),
+    plant("sole-token", AliasedPlain, "token", MADE, ROWS, kind=Kind.PLAIN, requests=10_500, sole=True),
     plant(
         "sole-proposal",
         AliasedDraft,
@@ -196,14 +196,14 @@ FAULTS = (
         MADE,
         ("near", *OTHERS, "mixed-greedy"),
         kind=Kind.PROPOSAL,
-        requests=25_000,
+        requests=27_500,
         sole=True,
     ),
     plant("sole-bonus", AliasedBonus, "bonus", MADE, ("near", *OTHERS), requests=23_000, sole=True),
-    plant("sole-full-target", AliasedVoid, "full-target", MADE, ("void", "near", *OTHERS), requests=22_000, sole=True),
-    plant("sole-residual", AliasedResidual, "residual", MADE, ("near",), requests=80_000, sole=True),
+    plant("sole-full-target", AliasedVoid, "full-target", MADE, ("void", "near", *OTHERS), requests=27_000, sole=True),
+    plant("sole-residual", AliasedResidual, "residual", MADE, ("near",), requests=90_000, sole=True),
     plant("sole-length", SomePointMasses, "length", MADE, ("far",), kind=ENGINE, requests=26_000, sole=True),
-    plant("sole-joint", BonusOfFirstDraft, "joint", MADE, ("whole",), shows=Shows.ROUND, sole=True),
+    plant("sole-joint", BonusOfFirstDraft, "joint", MADE, ("whole",), shows=Shows.ROUND, requests=28_000, sole=True),
     plant("sole-round-match", RowBefore, "round-match", MADE, ("near",), **LAUNCHES),
     plant("sole-round-match/slot", SlotBefore, "round-match", MADE, ("near",), **LAUNCHES),
 )
