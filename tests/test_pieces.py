@@ -237,6 +237,18 @@ def test_an_equal_second_result_is_counted_once(finished: Path, once: Path, tmp_
     assert found["execution"]["unequal"] == []
 
 
+def test_what_a_piece_ran_on_is_no_result(finished: Path, tmp_path: Path) -> None:
+    """Of the kernels' evidence the identity names the device and what its process has compiled, which may differ."""
+    other = again(finished, "other", lambda part: None).parents[1]
+    path = other / "parts" / "kernels,identity.json"
+    part = canonical.decode(path.read_bytes())
+    part["result"]["identity"][0]["numpy"] = "0.0"
+    path.unlink()
+    path.write_bytes(canonical.encode(part))
+    assert merge(finished, other, "--out", tmp_path / "m") == INCONCLUSIVE
+    assert predicate_in(tmp_path / "m")["execution"]["unequal"] == []
+
+
 def moved(part: dict[str, Any]) -> None:
     """One count moved to the next bin: every sum is right, and the piece is not pure."""
     row = next(row for row in part["result"]["counts"] if row[0] and len(row) > 2)

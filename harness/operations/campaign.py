@@ -108,7 +108,7 @@ def _terminated() -> Iterator[None]:
         return
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)  # whoever holds Ctrl-C back holds this back too
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from pp3.harness.errors import Exit, PP3Error
+from pp3.harness.interrupts import held_until_released
 
 Work = Callable[..., Any]
 
@@ -46,7 +47,7 @@ class Serial(Executor):
     def submit(self, fn: Work, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See Executor. An interrupt is raised here, not kept in the future."""
         if self._pool is not None and args and str(args[0].get("name", "")).startswith("kernels,"):
-            with _Held():
+            with held_until_released(), _Held():  # a pool that is interrupted in its start cannot be shut down
                 return self._pool.submit(fn, *args, **kwargs)
         future: Future[Any] = Future()
         try:

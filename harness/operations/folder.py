@@ -24,6 +24,7 @@ from pp3.harness.evidence.once import WRITING, write_once
 MANIFEST = "campaign.json"
 SAME = ("kind", "planSha256", "counter", "backend", "sourcesSha256")  # what all parts of one campaign share
 OF_PART = ("planSha256", "counter", "backend", "sourcesSha256")
+OF_PROCESS = ("identity", "device", "sources")  # of a result: of the kernels' evidence, of a trial
 KEYS = {*OF_PART, "name", "device", "nanoseconds", "result"}  # of a part
 
 
@@ -86,7 +87,7 @@ class Folder:
         except FileExistsError:
             before = read_part(self.path / "parts" / f"{part['name']}.json", self.manifest())
             if before != part:  # or it is a copy, and nothing was run again
-                self._put_beside(part, before["result"] == part["result"])
+                self._put_beside(part, _counted(before["result"]) == _counted(part["result"]))
             return False
         return True
 
@@ -109,6 +110,11 @@ class Folder:
         manifest = self.manifest()
         for path in self.files():
             yield path, read_part(path, manifest)
+
+
+def _counted(result: dict[str, Any]) -> dict[str, Any]:
+    """What of a result must be equal on repeat: not what it ran on, nor what its process had compiled or loaded."""
+    return {name: found for name, found in result.items() if name not in OF_PROCESS}
 
 
 def read_part(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
