@@ -260,11 +260,11 @@ def test_everything_scrollable_and_folded_is_reached_by_keyboard(tab: Tab, writt
 
 
 def test_on_paper_every_detail_is_open_and_no_picture_is_cut(tab: Tab, written: Path) -> None:
-    """As laid out for print: what is folded has a height, and each picture fits a page and is kept together."""
+    """As laid out for print: what is folded is seen, and each picture fits a page and is kept together."""
     tab.open(written, 718, "dark", media="print")  # A4 less its margins, in CSS pixels
     folded = "[...document.querySelectorAll('details > :not(summary)')]"
     assert tab.value(f"{folded}.length") > 10
-    assert tab.value(f"{folded}.every(e => e.getBoundingClientRect().height > 0)")
+    assert tab.value(f"{folded}.every(e => e.checkVisibility() && e.getBoundingClientRect().height > 0)")
     pictures = "[...document.querySelectorAll('figure')]"
     assert tab.value(f"Math.max(...{pictures}.map(e => e.getBoundingClientRect().height))") < 1017  # 297 mm less 28
     assert tab.value(f"{pictures}.every(e => getComputedStyle(e).breakInside === 'avoid')")
