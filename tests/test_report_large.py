@@ -160,3 +160,22 @@ def test_a_trial_of_hundreds_of_cells(tried: dict[str, Any]) -> None:
     table = text[text.index("checks: failed first, then the nearest to their levels") :]
     for test in predicate["tests"]:
         assert f"<td>{test['id']}</td>" in table
+
+
+def test_a_tolerated_deviation_is_no_failure_on_the_page(rng: np.random.Generator) -> None:
+    """It is listed with its bounds, in the tone of what passes, and says that it is within the tolerance."""
+    campaign = load(None, {"targets": ["disjoint"], "requests": 400_000, "depths": [4], "tolerance": 0.2})
+
+    def change(cell: Cell) -> npt.NDArray[np.float64]:
+        law = cell.probabilities()
+        if cell.event.value == "token" and cell.position == 0:
+            law = 0.95 * law
+            law[0] += 0.05
+        return law
+
+    statement = of_campaign(campaign, drawn(rng, change))
+    text = page(b"", statement)
+    table = text[text.index('aria-label="Failed checks"') : text.index("<svg")]
+    row = next(line for line in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL) if "disjoint/depth-4/token" in line)
+    assert '<td class="pass">✓' in row
+    assert "within the tolerance declared" in row

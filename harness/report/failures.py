@@ -8,6 +8,11 @@ from pp3.harness.report.judged import Judged
 from pp3.harness.trial.findings import effect_of, outcome_name
 
 TINY = 1e-300
+WORTH = {  # of a deviation beside the tolerance: the verdict it would be alone, and what is said of it
+    "fail": ("FAIL", ""),
+    "tolerated": ("TOLERATED", "; within the tolerance declared"),
+    "open": ("INCONCLUSIVE", "; the tolerance lies between its bounds"),
+}
 MOST_STRAYS = 3  # outcomes that are named
 
 
@@ -24,6 +29,7 @@ class Failure:
     size: str  # of the whole law's error, in total variation
     between: str  # its bounds; of impossible outcomes none are needed
     strength: str
+    verdict: str  # what it would be alone
 
 
 def failures(judged: Judged) -> list[Failure]:
@@ -39,6 +45,7 @@ def small(p: float) -> str:
 def _failure(check: Check, judged: Judged) -> Failure:
     test = judged.again(check)
     bounds = judged.deviations.get(check.id)
+    verdict, worth = WORTH[bounds["worth"] if bounds else "fail"]
     outcome, seen, law, size = test.worst, "", "", ""
     if test.forbidden or not check.cells:
         found: dict[int, int] = {}
@@ -62,7 +69,8 @@ def _failure(check: Check, judged: Judged) -> Failure:
         law=law,
         size=size,
         between=f"{float(bounds['low']):.2g} to {float(bounds['high']):.2g}" if bounds and not test.forbidden else "",
-        strength="impossible by the law" if test.forbidden else f"p {small(test.p)}, level {test.alpha:.2g}",
+        strength=("impossible by the law" if test.forbidden else f"p {small(test.p)}, level {test.alpha:.2g}") + worth,
+        verdict=verdict,
     )
 
 
