@@ -27,6 +27,7 @@ from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
 from pp3.harness.trial import run
+from pp3.harness.trial.api import plan
 from pp3.harness.trial.judge import conclude
 from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plan import Trial, TrialSpec, make
@@ -194,6 +195,16 @@ def test_a_trial_of_a_plain_sampler_spends_all_of_alpha() -> None:
     assert sum(check.alpha for check in old.checks) == pytest.approx(0.8e-5)
     assert old.plan["weights"]["law"] == "0.5"
     assert "battery" not in old.plan
+
+
+def test_what_is_usual_is_supported_whatever_the_requests() -> None:
+    """A plan's own shares are accepted when they are given, as a replay does: of few requests, of certain laws too."""
+    for sampler, targets in ((Multinomial(), ["rows-of-8"]), (StandardRejection(), ["near"]), (Multinomial(), [])):
+        for requests in (10, 20_000):
+            spec = TrialSpec(sampler="it", targets=targets, requests=requests)
+            usual = make(spec, sampler.describe(), "it")
+            given = plan(msgspec.structs.replace(spec, weights=usual.weights), sampler.describe(), "it", given=True)
+            assert given.plan == usual.plan
 
 
 @pytest.mark.parametrize("number", [0, 3, -1])
