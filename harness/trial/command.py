@@ -151,7 +151,7 @@ def lines(ran: Ran) -> list[str]:
         *scoreboard.lines(scores),
         "",
         *(line for hint in judged.hints[:MOST_HINTS] for line in terminal.labelled("about", hint)),
-        *(terminal.labelled("left out", f"{len(left)} targets: {_grouped(left)}") if left else []),
+        *(terminal.labelled("not applicable", f"{len(left)}: {_grouped(left)}") if left else []),
         *where_it_lies(ran.receipt, ran.page, ran.seconds, ran.counter),
     ]
 
