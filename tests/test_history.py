@@ -44,6 +44,25 @@ def of_gpu(statement: Statement) -> None:
     statement["predicate"]["kernels"]["identity"]["gpu"] = "NVIDIA H200"
 
 
+def test_csv_reads_back_as_the_frame(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every column, typed, one row a receipt."""
+    import io
+
+    import pandas
+
+    folder = tmp_path / "many"
+    at(made, folder, "2026-11-02T00:00:00Z")
+    at(made, folder, "2026-11-01T00:00:00Z", age)
+    assert cli.run(["history", str(folder), "--csv"]) == Exit.OK
+    found = pandas.read_csv(io.StringIO(capsys.readouterr().out), parse_dates=["measured"], dtype={"version": str})
+    rows, _ = history.history(folder)
+    pandas.testing.assert_frame_equal(found, history.frame(rows), check_dtype=False)
+    assert list(found["requests"]) == [20_000, 20_000]
+    assert found["measured"].is_monotonic_increasing
+    assert cli.run(["history", str(folder), "--csv", "--json"]) == Exit.USAGE
+    assert "give one" in capsys.readouterr().err
+
+
 def test_a_row_says_what_the_receipt_says(made: Path) -> None:
     [row], left = history.history(made.parent)
     p = canonical.decode(made.read_bytes())["predicate"]

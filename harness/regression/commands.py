@@ -22,12 +22,13 @@ def compare(old: Path, new: Path, alpha: float, as_json: bool) -> int:
 
 @click.command()
 @click.argument("folder", type=PATH, metavar="DIR")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every column as CSV, for a spreadsheet or pandas.")
 @JSON
-def history(folder: Path, as_json: bool) -> int:
+def history(folder: Path, as_csv: bool, as_json: bool) -> int:
     """Table every receipt of a folder, one row each, oldest first; says of each whether its sources are these."""
     from pp3.harness.regression.history import run_command
 
-    return run_command(folder, as_json)
+    return run_command(folder, as_json, as_csv)
 
 
 @click.command()

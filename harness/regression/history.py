@@ -5,10 +5,10 @@ whether the sources that it binds are those of this tree.
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,6 +20,9 @@ from pp3.harness.evidence.receipt import read
 from pp3.harness.power import Unit
 from pp3.harness.regression.opened import CAMPAIGN, TRIAL, device, requests_of, who
 from pp3.harness.terminal import Column, Fit
+
+if TYPE_CHECKING:
+    import pandas
 
 MINUTE = len("2026-11-30 02:24")
 ALTERED, REPLAY = "altered", ", replay"
@@ -42,8 +45,10 @@ class Row:
     receipt: str
 
 
-def run_command(folder: Path, as_json: bool) -> int:
+def run_command(folder: Path, as_json: bool, as_csv: bool = False) -> int:
     """Everything the command does; its exit code: 4 where there is no receipt."""
+    if as_json and as_csv:
+        raise CampaignError("--json and --csv both say how to print; give one")
     if not folder.is_dir():
         raise CampaignError(f"{folder}: no such folder; give one that holds receipts")
     rows, left = history(folder)
@@ -51,6 +56,8 @@ def run_command(folder: Path, as_json: bool) -> int:
         click.echo(f"pp3: left out: {path}: {why}", err=True)
     if as_json:
         click.echo(msgspec.json.encode({"receipts": rows, "leftOut": left}).decode())
+    elif rows and as_csv:
+        click.echo(frame(rows).to_csv(index=False), nl=False)
     elif rows:
         for line in table(rows):
             click.echo(line)
@@ -134,8 +141,22 @@ def _sources(kind: str) -> dict[str, str]:
     return {subject["name"]: subject["digest"]["sha256"] for subject in provenance.sources(kind)}
 
 
+def frame(rows: list[Row]) -> "pandas.DataFrame":
+    """A pandas frame with a column for each field of Row: `measured` as UTC times, `requests` as integers,
+    `resolution` as a float, NaN where there is none. PP3Error (69) without pandas.
+    """
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise PP3Error("pandas is not installed: pip install pp3[report]", Exit.UNAVAILABLE) from None
+    found = pandas.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(Row)])
+    found["measured"] = pandas.to_datetime(found["measured"], utc=True)
+    found["resolution"] = pandas.to_numeric(found["resolution"])
+    return found
+
+
 def table(rows: list[Row]) -> list[str]:
-    """A row each; what does not fit a terminal is in --json alone."""
+    """A row each; what does not fit a terminal is in --json and --csv."""
     columns = [
         Column(head="measured", fit=Fit.FOLD),
         Column(head="kind"),
