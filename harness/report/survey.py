@@ -4,6 +4,7 @@ from typing import Any
 
 from pp3.harness.report.template import tone
 
+CONTROL = "negative control"
 ORDER = ("FAIL", "INVALID", "INCONCLUSIVE", "TOLERATED", "PASS")
 ABOUT = {
     "FAIL": "do not emit the law they claim",
@@ -19,16 +20,27 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     rows = predicate["samplers"]
     count = len(predicate["notRun"])
     place = {verdict: at for at, verdict in enumerate(ORDER)}
-    ordered = sorted(rows, key=lambda row: place.get(row["verdict"], 2))
-    counted = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ORDER}
-    figures = [(f"{count:,} {verdict}", ABOUT[verdict]) for verdict, count in counted.items() if count]
+    ordered = sorted(rows, key=lambda row: (place.get(row["verdict"], 2), meant(row)))
+    counted = {verdict: [row for row in rows if row["verdict"] == verdict] for verdict in ORDER}
+    figures = [(f"{len(found):,} {verdict}", _about(verdict, found)) for verdict, found in counted.items() if found]
     return {
         "against": [row for row in ordered if tone(row["verdict"]) != "pass"],
         "figures": [*figures, (f"{count:,}", "not run")],
         "left_out": _by_reason(predicate["notRun"]),
+        "meant": meant,
         "limits": [f"Nothing is shown of {count:,} samplers that were not run."] if count else [],
         "ordered": ordered,
     }
+
+
+def meant(row: dict[str, Any]) -> bool:
+    """Whether a sampler is a negative control, which must fail."""
+    return CONTROL in row["about"]
+
+
+def _about(verdict: str, rows: list[dict[str, Any]]) -> str:
+    controls = sum(meant(row) for row in rows)
+    return ABOUT[verdict] + (f"; {controls:,} are controls meant to fail" if controls else "")
 
 
 def _by_reason(left_out: dict[str, str]) -> list[tuple[str, list[str]]]:
