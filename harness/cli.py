@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from pp3 import __version__
 from pp3.harness.errors import CampaignError, Exit, PP3Error
@@ -215,32 +214,9 @@ def faults(**options: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def conform(files: tuple[Path, ...], backend: str, as_json: bool) -> int:
     """Hold a backend against files of known answers, in the format of tests/vectors."""
-    from pp3.harness import backends
-    from pp3.harness import conform as answers
+    from pp3.harness.conform_command import run_command
 
-    where = backends.Backend(backend)
-    for path in files:
-        answers.load(path)  # a file that cannot be read is an error before anything runs
-    arithmetic = backends.start(where)
-    results = [answers.run(path, arithmetic) for path in files]
-    passed, total = sum(r.passed for r in results), sum(r.total for r in results)
-    if as_json:
-        click.echo(
-            msgspec.json.encode(
-                {"passed": passed, "total": total, "files": results, "identity": backends.identity(where)}
-            ).decode()
-        )
-    else:
-        for result in results:
-            click.echo(f"{result.file}: {result.passed} of {result.total} passed on {where.value}")
-            first = result.first_difference
-            if first:
-                click.echo(
-                    f"  first difference: case {first.case}, {first.field}: expected {first.expected}, got {first.got}"
-                )
-    if total == 0:
-        return Exit.NOTHING_RAN
-    return Exit.OK if passed == total else Exit.NEGATIVE
+    return run_command(files, backend, as_json)
 
 
 @commands.command()

@@ -6,115 +6,31 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from pp3.harness.errors import ReceiptError
+from pp3.harness.evidence.parts import (
+    CellShape,
+    Count,
+    DeviationShape,
+    EnumerationShape,
+    ExecutionShape,
+    KernelsShape,
+    PairedShape,
+    PolicyShape,
+    SamplerShape,
+    SeedShape,
+    Sha256,
+    StrayShape,
+    Strict,
+    SubjectShape,
+    SurveyRowShape,
+    TimingShape,
+    TrialCellShape,
+    TrialSamplerShape,
+    TrialStrayShape,
+)
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:pp3:receipt:v1"
 MAJOR = re.compile(r"urn:pp3:receipt:v(\d+)")
-
-
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Base of receipt shapes: unknown fields are refused."""
-
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
-
-
-class DigestShape(Strict, frozen=True):
-    """Digest of one bound file."""
-
-    sha256: Sha256
-
-
-class SubjectShape(Strict, frozen=True):
-    """One bound file."""
-
-    name: str
-    digest: DigestShape
-
-
-class CellShape(Strict, frozen=True):
-    """One histogram: a count an atom, then one for all that its law forbids."""
-
-    id: str
-    batch: Count
-    counts: list[Count]
-    first: list[Count] = []  # of the first half of the requests; older receipts have none
-
-
-class DeviationShape(Strict, frozen=True):
-    """A check that failed, between its bounds in total variation."""
-
-    id: str
-    worth: Literal["fail", "tolerated", "open"]
-    low: str
-    high: str
-
-
-class StrayShape(Strict, frozen=True):
-    """An outcome that a cell's law forbids, and how often it was seen."""
-
-    cell: str
-    batch: Count
-    outcome: Count
-    count: Annotated[int, msgspec.Meta(ge=1)]
-
-
-class SeedShape(Strict, frozen=True):
-    """How the run's random numbers were chosen."""
-
-    rule: str
-    counter: Count
-    chosen: Literal["next", "given", "replay"]
-    sha256: Sha256
-
-
-class SamplerShape(Strict, frozen=True):
-    """Who was judged."""
-
-    name: str
-    version: str
-    backend: Literal["reference", "interpreter", "cuda"]
-    min_vocab: Count
-    max_vocab: Count
-
-
-class BitsShape(Strict, frozen=True):
-    """Rows of a backend compared with the reference."""
-
-    id: str
-    rows: Count
-    failed_rows: Count
-    mismatches: Count
-    first: str
-
-
-class AnswersShape(Strict, frozen=True):
-    """One file of known answers."""
-
-    file: str
-    sha256: str
-    passed: Count
-    total: Count
-
-
-class KernelsShape(Strict, frozen=True):
-    """What was shown of the kernels."""
-
-    bits: list[BitsShape]
-    conform: list[AnswersShape]
-    identity: dict[str, str]
-    missing: str = ""
-
-
-class PairedShape(Strict, frozen=True):
-    """Temperature-0 pairs of one shard."""
-
-    target: str
-    depth: Count
-    pairs: Count
-    mismatches: Count
-    first: dict[str, Any]
 
 
 class PredicateShape(Strict, frozen=True):
@@ -133,24 +49,6 @@ class PredicateShape(Strict, frozen=True):
     non_claims: list[str]
 
 
-class TimingShape(Strict, frozen=True):
-    """What was timed, in the order measured."""
-
-    id: str
-    unit: Literal["ns"]
-    samples: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
-
-
-class ExecutionShape(Strict, frozen=True):
-    """How a campaign in pieces was run."""
-
-    attempts: Annotated[int, msgspec.Meta(ge=1)]  # starts, of all its shards
-    devices: dict[str, Count]  # pieces by the device that ran them
-    pieces: Annotated[int, msgspec.Meta(ge=1)]
-    repeated: Count  # pieces that were run more than once, with equal results
-    unequal: list[str]  # pieces that came to other counts when they were run again
-
-
 class QualifyShape(PredicateShape, frozen=True):
     """A campaign."""
 
@@ -165,18 +63,9 @@ class QualifyShape(PredicateShape, frozen=True):
     tests: list[dict[str, Any]]
     seed_family: list[dict[str, Any]]
     sees: dict[str, str]
-    deviations: list[DeviationShape] = []
-    timings: list[TimingShape] = []  # receipts before they were taken lack them
+    deviations: list[DeviationShape] = msgspec.field(default_factory=list)
+    timings: list[TimingShape] = msgspec.field(default_factory=list)  # receipts before they were taken lack them
     execution: ExecutionShape | None = None  # of a campaign that was run in pieces
-
-
-class EnumerationShape(Strict, frozen=True):
-    """What one enumeration observed."""
-
-    id: str
-    claim: str
-    compared: Count
-    values: dict[str, list[int] | str]
 
 
 class ExhaustiveShape(PredicateShape, frozen=True):
@@ -186,65 +75,11 @@ class ExhaustiveShape(PredicateShape, frozen=True):
     enumerations: list[EnumerationShape]
 
 
-class PolicyShape(Strict, frozen=True):
-    """Tables of one policy as a device emitted them, and what follows from them."""
-
-    survey: dict[str, Any]
-    distances: list[dict[str, Any]]
-
-
 class OracleShape(PredicateShape, frozen=True):
     """The bridge to the exact rational law."""
 
     kind: Literal["oracle"]
     policies: list[PolicyShape]
-
-
-class ImageFileShape(Strict, frozen=True):
-    """One file of vLLM, by its name in the wheel and the bytes that were run."""
-
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")]
-    sha256: Sha256
-
-
-class ImageShape(Strict, frozen=True):
-    """How the files of a vLLM image were loaded: harness/image/load.Loaded."""
-
-    version: str
-    part: Literal["v2", "classic", "topk-topp"]
-    files: list[ImageFileShape]
-    shims: list[str]
-    log1p: Literal["libdevice", "numpy"]
-    mended: list[str]
-    forbidden: list[str]
-
-
-class TrialSamplerShape(Strict, frozen=True):
-    """Who was tried: what it says of itself, and what the harness found it to be made of."""
-
-    name: str
-    version: str
-    module: str
-    device: dict[str, str]
-    files: list[tuple[str, Sha256]]
-    packages: dict[str, str]
-    image: ImageShape | None = None  # receipts before it was recorded lack it
-
-
-class TrialCellShape(Strict, frozen=True):
-    """One histogram: a count an atom, then one for all that its law forbids."""
-
-    id: str
-    counts: list[Count]
-    first: list[Count] = []  # likewise
-
-
-class TrialStrayShape(Strict, frozen=True):
-    """An outcome that a cell's law forbids, and how often it was seen."""
-
-    cell: str
-    outcome: Count
-    count: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class TrialShape(Strict, frozen=True):
@@ -271,23 +106,8 @@ class TrialShape(Strict, frozen=True):
     reasons: list[str]
     sentence: str
     non_claims: list[str]
-    deviations: list[DeviationShape] = []
+    deviations: list[DeviationShape] = msgspec.field(default_factory=list)
     execution: ExecutionShape | None = None  # of a trial that was run in pieces
-
-
-class SurveyRowShape(Strict, frozen=True):
-    """One sampler of a survey, as its own receipt says."""
-
-    about: str
-    name: str
-    profile: str
-    reasons: list[str]
-    receipt: str
-    requests: Count
-    resolution: str
-    sentence: str
-    verdict: str
-    version: str
 
 
 class SurveyShape(Strict, frozen=True):
