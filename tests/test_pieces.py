@@ -341,6 +341,15 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
 }
 
 
+def test_a_batch_size_that_pieces_cannot_count_is_refused(tmp_path: Path, capsys: Any) -> None:
+    """It has a distance of its own between requests, which a whole run counts and a piece does not."""
+    path = tmp_path / "six.toml"
+    path.write_text(CAMPAIGN + "batch_sizes = [6]\n")
+    assert run("--campaign", path, "--dir", tmp_path / "d", "--counter", "9") == Exit.USAGE
+    assert "batch size 6; in pieces it must be one of 1, 2, 3, 4, 8" in capsys.readouterr().err
+    assert not (tmp_path / "d").exists()
+
+
 @pytest.mark.parametrize(("options", "code", "said"), REFUSED.values(), ids=REFUSED)
 def test_bad_input_is_refused(
     options: list[str], code: int, said: str, campaign: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch

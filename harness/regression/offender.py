@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pp3.harness.campaign import SHARD, Campaign, pair_shards
-from pp3.harness.design import cells_of
+from pp3.harness.design import cells_of, lags_of
 from pp3.harness.paired import rows_for
 from pp3.harness.run import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
@@ -43,7 +43,7 @@ def first_offender(campaign: Campaign, seed: Seed, cell: str, size: int, outcome
     first, end = span_of(campaign, name, depth, size)
 
     def seen(low: int, high: int) -> bool:
-        tally = Tally(target, depth, cells_of(target, depth))
+        tally = Tally(target, depth, cells_of(target, depth, lags_of(campaign)))
         batch = sampled_batch(target, depth, size, seed, low, high)
         tally.add(batch, ReferenceSampler().run(batch))
         tally.flush()
