@@ -94,7 +94,7 @@ export TMPDIR=$run/tmp PYTHONPYCACHEPREFIX=$run/bytecode
 export XDG_CACHE_HOME=$PP3_SCRATCH/cache TRITON_CACHE_DIR=$PP3_SCRATCH/cache/triton CUDA_CACHE_PATH=$PP3_SCRATCH/cache/cuda
 export TORCHINDUCTOR_CACHE_DIR=$PP3_SCRATCH/cache/inductor MPLCONFIGDIR=$PP3_SCRATCH/cache/matplotlib
 export OMP_NUM_THREADS=$PP3_THREADS MKL_NUM_THREADS=$PP3_THREADS OPENBLAS_NUM_THREADS=$PP3_THREADS
-export PYTHONPATH=$root PYTHONSAFEPATH=1
+export PYTHONPATH=$root PYTHONSAFEPATH=1 CUDA_DEVICE_ORDER=${CUDA_DEVICE_ORDER:-PCI_BUS_ID} # as the driver's tools count
 
 command=(nice -n "$PP3_NICE")
 [ -z "$PP3_CPUS" ] || command+=(taskset -c "$PP3_CPUS")
@@ -111,17 +111,21 @@ set +m
 passed=''
 for signal in INT TERM HUP; do
     # shellcheck disable=SC2064 # the name of the signal is that of now
-    trap "passed=1; kill -$signal -- -$job 2>/dev/null || true" "$signal"
+    trap "passed=1; : >\"\$run/stop\" || true; kill -$signal -- -$job 2>/dev/null || true" "$signal"
 done
-status=0
+status=0 again=''
 while :; do
     last=0
     wait "$job" || last=$?
-    [ "$last" -eq 127 ] || status=$last # 127: the wait before, which a signal broke off, has taken it already
+    if [ -z "$again" ] || [ "$last" -ne 127 ]; then # 127: the wait before, which a signal broke off, has taken it already
+        status=$last
+    fi
     [ -n "$passed" ] || break
-    passed=''
+    passed='' again=1
 done
 case $status in 66 | 73) status=74 ;; esac # flock cannot open the lock
-[ -z "$inside" ] || printf '%s\n' "$status" >"$PP3_SCRATCH/detached.exit"
+if [ -n "$inside" ]; then # whole or not at all; a full disk changes no exit code
+    { printf '%s\n' "$status" >"$PP3_SCRATCH/detached.new" && mv -f -- "$PP3_SCRATCH/detached.new" "$PP3_SCRATCH/detached.exit"; } || true
+fi
 [ "$status" -ne 75 ] || printf 'pp3_locked: the lock %s is held: another run is under way\n' "$PP3_LOCK" >&2
 exit "$status"

@@ -30,16 +30,14 @@ class Scores:
 def lines(scores: Scores) -> list[str]:
     """Deviating checks, what else was found, and every kind of check."""
     named = [test for test in scores.tests if test.outcome == "fail"]
-    others = [
-        why for why in scores.reasons[1:] if not any(f"{test.id}:" in why or f"({test.id})" in why for test in named)
-    ]
+    others = [why for why in scores.reasons[1:] if not any(speaks_of(why, test.id) for test in named)]
     said = _deviating(scores, sorted(named, key=_strength))
     said += [line for why in others[:MOST] for line in labelled("also", why)]
     said += _more(len(others), "reasons")
     return ["", *said, *([""] if said else []), *_kinds(scores.tests)]
 
 
-def _speaks_of(reason: str, check: str) -> bool:
+def speaks_of(reason: str, check: str) -> bool:
     """Whether a reason is what one check found: it starts with its id, or ends with it in brackets."""
     return reason.startswith(f"{check}:") or f"({check}:" in reason or f"({check})" in reason
 

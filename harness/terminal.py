@@ -238,7 +238,7 @@ def _blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[st
 
 def _start(text: str, room: int) -> str:
     """As much of the start of a text as fits."""
-    end = len(text)
+    end = min(len(text), max(room, 0))  # a column holds a character at most
     while cell_len(text[:end]) > room:
         end -= 1
     return text[:end]

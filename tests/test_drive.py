@@ -23,6 +23,12 @@ from pp3.harness.operations.order import ForeignSourcesError, Order, perform, so
 ORDERS: dict[str, Order] = {f"piece-{number}": {"name": f"piece-{number}", "number": number} for number in range(20)}
 
 
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is started anew finds the work of this file where pytest has it: as tests.test_drive."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1]))
+
+
 def square(order: Order) -> dict[str, Any]:
     """Work that cannot fail."""
     return {"name": order["name"], "square": order["number"] ** 2, "pid": os.getpid()}

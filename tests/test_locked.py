@@ -310,6 +310,41 @@ def test_kill_9_of_the_supervisor(place: Place) -> None:
     assert place.status()["state"] == "ended"
 
 
+def test_kill_9_of_flock(place: Place) -> None:
+    """The lock is free at once, so the run ends without grace, deaf or not."""
+    wrapper = place.start("--qualify", "deaf", "ready", "wait", PP3_GRACE_S="600")
+    child = place.child()
+    supervisor = Path(f"/proc/{place.status()['process']['pid']}/stat").read_bytes().rpartition(b") ")[2].split()
+    os.kill(int(supervisor[1]), signal.SIGKILL)
+    assert wrapper.wait(SOON) == 128 + signal.SIGKILL
+    soon(lambda: gone(child))
+    soon(lambda: place.status()["state"] == "its wrapper was killed")
+    assert place.run("--oracle", "0")[0] == 0
+
+
+def test_a_python_that_cannot_start_is_no_success(place: Place) -> None:
+    """127 is the job's own, unless a signal has broken off a wait before."""
+    python = place.folder / "python"
+    python.write_text("#!/nowhere/python3\n")
+    python.chmod(0o755)
+    code, _, err = place.run("--oracle", "0", PP3_PYTHON=str(python))
+    assert (code in (126, 127), "/nowhere/python3" in err or "No such file" in err) == (True, True)
+
+
+def test_a_signal_before_the_supervisor_hears_is_kept(place: Place) -> None:
+    """The wrapper leaves word in the folder of the run, and nothing is started."""
+    smi(place)
+    (place.folder / "smi" / "nvidia-smi").write_text(
+        f'#!/bin/sh\n: > "{place.note}"\nwhile ! ls "{place.scratch}"/run-*/stop 2>/dev/null; do :; done >/dev/null\n'
+    )
+    wrapper = place.start("--oracle", "0", PATH=f"{place.folder / 'smi'}:{place.env['PATH']}")
+    soon(place.note.exists)
+    wrapper.send_signal(signal.SIGTERM)
+    assert wrapper.wait(SOON) == Exit.INTERRUPTED
+    assert place.status()["state"] == "interrupted"
+    assert place.left() == []
+
+
 def test_resume_goes_on_with_the_last_folder(place: Place) -> None:
     """A new one each time; --resume takes the last if a campaign was begun in it; --dir is the user's."""
     _, out, _ = place.run("--qualify", "0")
@@ -320,6 +355,7 @@ def test_resume_goes_on_with_the_last_folder(place: Place) -> None:
     folder.mkdir(parents=True)
     (folder / "campaign.json").write_text("{}")
     _, out, _ = place.run("--qualify", "--dir", str(folder), "0")
+    assert place.run("--oracle", "0")[0] == 0  # which has no campaign, and makes none forgotten
     process = place.start("--qualify", "--resume")
     out, _ = process.communicate(timeout=SOON)
     assert out.split()[:2] == ["dir", str(folder)]
@@ -474,6 +510,9 @@ def test_a_gpu_in_use_is_refused(place: Place) -> None:
     assert (code, "process 4242 (python3 train.py, --x) on GPU-bbbb" in err) == (Exit.UNAVAILABLE, True)
     assert place.run("--oracle", "0", CUDA_VISIBLE_DEVICES="0", **path)[0] == 0
     assert place.run("--oracle", "0", CUDA_VISIBLE_DEVICES="GPU-b", **path)[0] == Exit.UNAVAILABLE
+    code, _, err = place.run("--oracle", "0", CUDA_VISIBLE_DEVICES="MIG-1", **path)
+    assert (code, "CUDA_VISIBLE_DEVICES=MIG-1: nvidia-smi lists no such GPU" in err) == (Exit.UNAVAILABLE, True)
+    assert place.run("--oracle", "0", CUDA_VISIBLE_DEVICES="-1", **path)[0] == 0
 
 
 def test_the_power_limit_is_read_recorded_and_never_set(place: Place) -> None:

@@ -268,6 +268,41 @@ def test_an_unequal_second_result_is_invalid_and_both_are_kept(finished: Path, t
     assert (finished / "parts" / path.name).read_bytes() != path.read_bytes()
 
 
+def test_what_was_unequal_stays_so_in_another_merge(finished: Path, tmp_path: Path) -> None:
+    """A folder that is taken in brings its second parts with it."""
+    clean = Path(shutil.copytree(finished, finished.with_name("clean")))
+    path = again(finished, "other", moved)
+    assert merge(finished, path.parents[1], "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert merge(clean, finished, "--out", tmp_path / "n") == Exit.NEGATIVE
+    assert predicate_in(tmp_path / "n")["execution"]["unequal"] == [path.stem]
+
+
+def test_a_name_that_leaves_the_folder_is_foreign(finished: Path, tmp_path: Path, capsys: Any) -> None:
+    """Nothing of a folder is taken in before all of all folders is known to be good."""
+    held = Path(shutil.copytree(finished, finished.with_name("held")))
+    part_of(held).unlink()
+    before = sorted(held.rglob("*"))
+    path = again(finished, "other", lambda part: part.update(name="../../outside/evil"))
+    assert merge(held, finished, path.parents[1], "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert f"{path}: foreign: '../../outside/evil' is no piece" in capsys.readouterr().err
+    assert sorted(held.rglob("*")) == before
+    assert not (held.parent / "outside").exists()
+
+
+def test_a_renamed_part_is_named(finished: Path, tmp_path: Path, capsys: Any) -> None:
+    """Under another name it would be run again."""
+    path = part_of(finished)
+    path.rename(path.with_name("requests,else.json"))
+    assert merge(finished, "--out", tmp_path / "m") == Exit.NEGATIVE
+    assert f"renamed: it is the part of {path.stem}" in capsys.readouterr().err
+
+
+def test_a_folder_given_twice_is_refused(finished: Path, capsys: Any) -> None:
+    """Its starts would count twice."""
+    assert merge(finished, finished) == Exit.USAGE
+    assert "given twice" in capsys.readouterr().err
+
+
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a piece more": (lambda said: said.update(pieces=said["pieces"] + 1), "the plan is cut into"),
     "a device more": (lambda said: said["devices"].update(other=1), "the plan is cut into"),
@@ -336,6 +371,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     ),
     "a GPU for one begun without": (["--dir", "there", "--resume", "--device", "cuda"], 2, "begun without a GPU"),
     "GPUs and Dask": (["--dir", "new", "--gpus", "all", "--dask", "tcp://x"], 2, "exclude each other"),
+    "GPUs and no GPU": (["--dir", "new", "--gpus", "all", "--device", "cpu"], 2, "contradict each other"),
     "no GPUs": (["--dir", "new", "--gpus", "all"], 69, "0 GPUs are visible here"),
     "Dask without a device": (["--dir", "new", "--dask", "tcp://x"], 2, "--dask needs --device"),
 }

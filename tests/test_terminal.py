@@ -88,6 +88,7 @@ def widest(text: str) -> int:
 
 def test_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Middles are left out; prose is broken at spaces, long words at slashes, then at hyphens."""
+    assert terminal.shorten("x" * 1_000_000, 9) == "xxx...xxx"  # at once, however long
     assert terminal.shorten("abcdefghij", 10) == "abcdefghij"
     assert terminal.shorten("abcdefghij", 9) == "abc...hij"
     assert terminal.shorten("\u65e5\u672c\u65e5\u672c", 7) == "\u65e5...\u672c"  # two columns each

@@ -108,6 +108,8 @@ def _terminated() -> Iterator[None]:
         return
 
     def interrupt(number: int, _: FrameType | None) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it for what it runs with &
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)  # whoever holds Ctrl-C back holds this back too
 
     before = signal.signal(signal.SIGTERM, interrupt)

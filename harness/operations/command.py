@@ -74,6 +74,8 @@ def _begin(
     if where.dask:
         backend = Backend.CUDA if require_gpu or device == "cuda" else Backend.REFERENCE
     else:
+        if where.gpus and device == "cpu":
+            raise CampaignError("--gpus and --device cpu contradict each other; leave one out")
         backend = Backend.CUDA if where.gpus else choose_device(device, require_gpu)
     number, how = store.claim_counter(store.open_store(None), counter)
     mine = own.manifest_of(chosen, backend, number, how)
@@ -108,13 +110,24 @@ def refuse_old_sources(manifest: Mapping[str, Any], folder: Folder) -> None:
         )
 
 
+def _names(manifest: dict[str, Any]) -> set[str]:
+    """Of all pieces of a campaign."""
+    if manifest["kind"] == own.KIND:
+        return {piece.name for piece in own.pieces_of(manifest)}
+    from pp3.harness.operations import trial
+
+    return {task.name for task in trial.tasks_of(manifest)}
+
+
 def merge(paths: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
     """`pp3 merge DIR [OTHER ...]`: take in the parts of the others, then join and judge; the exit code."""
     clock = time.perf_counter()
     folder, *others = map(Folder, paths)
     manifest = folder.manifest()
     refuse_old_sources(manifest, folder)
-    attempts = 0
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise CampaignError(f"{', '.join(map(str, paths))}: one of them is given twice; give each once")
+    names, attempts, taken = _names(manifest), 0, []
     for other in others:
         theirs = other.manifest()
         for key in ("planSha256", "counter", "backend", "sourcesSha256"):
@@ -122,9 +135,14 @@ def merge(paths: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
                 raise VerificationError(
                     f"{other.path}: foreign: its {key} is {theirs[key]}, that of {folder.path} is {manifest[key]}"
                 )
-        for path in other.files():
-            folder.put(read_part(path, manifest))
+        for path in [*other.files(), *other.beside()]:
+            part = read_part(path, manifest)
+            if part["name"] not in names:
+                raise VerificationError(f"{path}: foreign: {part['name']!r} is no piece of this campaign; remove it")
+            taken.append(part)
         attempts += other.attempts()
+    for part in taken:  # all are good: nothing foreign comes into the folder
+        folder.put(part)
     folders = store.open_store(out)
     if manifest["kind"] == "trial":
         from pp3.harness.operations import trial

@@ -112,7 +112,7 @@ class _Drive:
                     source.appendleft(name)
                 return self._lose([] if self.running else [name])
             self.running[future] = name
-            if future.done() and not self._take({future}):
+            if not self._take({other for other in self.running if other.done()}):
                 return False
             if source is self.suspects:
                 return True

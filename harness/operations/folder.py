@@ -79,6 +79,10 @@ class Folder:
         """Of the parts, by name; what a broken write has left is none."""
         return sorted(path for path in (self.path / "parts").glob("*") if not path.name.startswith(WRITING))
 
+    def beside(self) -> list[Path]:
+        """Of second parts of pieces, equal and unequal, by name."""
+        return sorted(path for kind in ("repeated", "unequal") for path in (self.path / kind).glob("[!.]*.json"))
+
     def put(self, part: dict[str, Any]) -> bool:
         """Keep a part; False if the piece had one that is equal, or this is kept beside another one that differs."""
         content = canonical.encode(part)
@@ -128,6 +132,8 @@ def read_part(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     for key in OF_PART:
         if found[key] != manifest[key]:
             raise VerificationError(f"{path}: foreign: its {key} is {found[key]}, the campaign's {manifest[key]}")
+    if not isinstance(found["name"], str) or not isinstance(found["result"], dict):
+        raise VerificationError(f"{path}: foreign: its name is no text, or its result no object")
     return found
 
 

@@ -39,6 +39,13 @@ def check(power_w: str, environment: Mapping[str, str] = os.environ) -> list[Gpu
         return []
     rows = _ask("--query-gpu=index,uuid,name,power.limit", environment)
     gpus = visible([Gpu(index=i, uuid=u, name=n, power_w=p) for i, u, n, p in rows], environment)
+    chosen = environment.get("CUDA_VISIBLE_DEVICES", "").strip()
+    if not gpus and (power_w or chosen not in ("", "-1")):
+        raise PP3Error(
+            f"CUDA_VISIBLE_DEVICES={chosen}: {SMI} lists no such GPU, so nothing can be checked; give an index or UUID "
+            "that it lists",
+            Exit.UNAVAILABLE,
+        )
     uuids = {gpu.uuid for gpu in gpus}
     busy = [row for row in _ask("--query-compute-apps=gpu_uuid,pid,process_name", environment, 3) if row[0] in uuids]
     if busy:

@@ -29,6 +29,8 @@ from pp3.harness.operations.status import WRAPPER, process, read_status, write_s
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2): orphans below become children of this process
 PIECES = ("--dir", "--help", "-h")  # arguments of qualify after which no folder is chosen here
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+LAST = "lastCampaign"  # in the status: the folder that --resume goes on with, whatever ran since
+STOP = "stop"  # file of a run that a signal reached before its supervisor could hear one
 KILL_S = 5.0  # seconds that the kernel may take to end a process
 
 
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pp3_locked: {error}", file=sys.stderr)
         return int(error.exit_code)
     try:
-        return Supervisor(int(wrapper), scratch, mode, rest, campaign, gpus).run()
+        return Supervisor(int(wrapper), Path(run), mode, rest, campaign, gpus).run()
     except OSError as error:
         print(f"pp3_locked: {error.filename or scratch}: {error.strerror}; free some space", file=sys.stderr)
         return Exit.IO
@@ -66,10 +68,11 @@ def with_folder(mode: str, arguments: list[str], scratch: Path) -> tuple[list[st
     if mode != "qualify" or given:
         at = arguments.index("--dir") + 1 if "--dir" in arguments else len(arguments)
         equal = [one.partition("=")[2] for one in given if one.startswith("--dir=")]
-        return arguments, arguments[at] if at < len(arguments) else "".join(equal[:1])
+        folder = arguments[at] if at < len(arguments) else "".join(equal[:1])
+        return arguments, os.path.abspath(folder) if folder else ""
     if "--resume" in arguments:
         try:
-            folder = str(read_status(scratch / WRAPPER).get("campaign", ""))
+            folder = str(read_status(scratch / WRAPPER).get(LAST, ""))
         except CampaignError as error:
             raise CampaignError(f"--resume: no run is known here ({error}); give its folder with --dir") from None
         if not folder or not Folder(Path(folder)).holds_one():
@@ -83,13 +86,14 @@ class Supervisor:
     """One run of one command."""
 
     def __init__(
-        self, wrapper: int, scratch: Path, mode: str, arguments: list[str], campaign: str, gpus: list[Gpu]
+        self, wrapper: int, folder: Path, mode: str, arguments: list[str], campaign: str, gpus: list[Gpu]
     ) -> None:
-        self.wrapper, self.scratch = wrapper, scratch
+        self.wrapper, self.folder, self.scratch = wrapper, folder, folder.parent
         self.command = [sys.executable, "-P", "-m", "pp3.harness.cli", mode, *arguments]
         self.grace = float(os.environ.get("PP3_GRACE_S", "10"))
         self.said: dict[str, Any] = {
             "campaign": campaign,
+            LAST: campaign or _last(self.scratch),
             "gpus": [{"name": gpu.name, "powerLimitW": gpu.power_w} for gpu in gpus],
             "mode": mode,
             "process": process(os.getpid()),
@@ -103,6 +107,9 @@ class Supervisor:
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
+        if (self.folder / STOP).exists():
+            self._write("interrupted", Exit.INTERRUPTED)
+            return Exit.INTERRUPTED
         prctl = ctypes.CDLL(None).prctl
         prctl(SUBREAPER, 1, 0, 0, 0)
         self._write("running", None)
@@ -120,16 +127,18 @@ class Supervisor:
             if end not in ready:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child.pid, signal.SIGINT)
-                select.select([end], [], [], self.grace)
+                if above[-1] not in ready:  # or the lock is free, and its next holder must not find this run at work
+                    select.select([end], [], [], self.grace)
         finally:
             self._end(child)
         code = child.returncode if child.returncode >= 0 else 128 - child.returncode
         if why == "ended" and child.returncode < 0:
             why = f"killed by {signal.Signals(-child.returncode).name}"
         try:
-            self._write(why, code)
-        except OSError as error:
-            print(f"pp3_locked: {self.scratch / WRAPPER}: {error.strerror}: how it ended is not there", file=sys.stderr)
+            if read_status(self.scratch / WRAPPER).get("process") == self.said["process"]:  # no other run since
+                self._write(why, code)
+        except (OSError, CampaignError) as error:
+            print(f"pp3_locked: {self.scratch / WRAPPER}: {error}: how it ended is not there", file=sys.stderr)
         return code
 
     def _end(self, child: subprocess.Popen[bytes]) -> None:
@@ -158,6 +167,14 @@ class Supervisor:
         exit_code = {} if code is None else {"exit": code}
         said = self.said | exit_code | {"state": state, "updatedUtc": utc(datetime.now(UTC))}
         write_status(self.scratch / WRAPPER, said)
+
+
+def _last(scratch: Path) -> str:
+    """The campaign that the run before this one would have gone on with, or ""."""
+    try:
+        return str(read_status(scratch / WRAPPER).get(LAST, ""))
+    except CampaignError:
+        return ""
 
 
 def _opened(pid: int) -> int:

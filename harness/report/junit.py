@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 from pp3.harness.evidence.receipt import read
 from pp3.harness.evidence.verify import verify
 from pp3.harness.regression.opened import SURVEY, TRIAL, device, who
+from pp3.harness.scoreboard import speaks_of
 from pp3.harness.tolerance import Worth
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, 2.2
@@ -166,7 +167,7 @@ def _checked(p: dict[str, Any], test: dict[str, Any], worth: str) -> Case:
         result = Result.FAILED if worth == Worth.FAIL.value else Result.ERROR
         said = f"{test['forbidden']:,} outcomes of probability 0; " if test["forbidden"] else ""
         how = f"{said}p = {test['p']}, level {test['alpha']}, {test['events']:,} events"
-        reason = next((why for why in p["reasons"] if _speaks_of(why, name)), "")
+        reason = next((why for why in p["reasons"] if speaks_of(why, name)), "")
         return Case(group=group, name=name, result=result, type=test["outcome"], message=reason or how)
     if test["outcome"] == "unresolved":
         return Case(group=group, name=name, result=Result.SKIPPED, message=test["reason"])
@@ -184,11 +185,6 @@ def _named(p: dict[str, Any], group: str, name: str) -> Case:
     """An exact result, which fails where a reason names it."""
     said = next((why for why in p["reasons"] if why.startswith((f"{name}:", f"{name},", f"{name} "))), "")
     return Case(group=group, name=name, result=Result.FAILED if said else Result.PASSED, type="differs", message=said)
-
-
-def _speaks_of(reason: str, check: str) -> bool:
-    """Whether a reason starts with a check's id, or has it in brackets."""
-    return reason.startswith(f"{check}:") or f"({check}:" in reason or f"({check})" in reason
 
 
 def _result(verdict: str) -> Result:
