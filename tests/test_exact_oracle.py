@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -279,9 +280,13 @@ def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_run_says_how_far_each_policy_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out")]) == Exit.OK
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [*POLICIES, "receipt", "page", "took"]
-    assert all("as emitted" in line and "by largest remainder" in line for line in lines[1:5])
+    _, table, written = capsys.readouterr().out.split("\n\n")
+    *_, head = (line for line in table.splitlines() if line.startswith("target"))
+    assert re.split("  +", head) == ["target", "as emitted", "largest remainder"]
+    rows = [line.split() for line in table.split(head)[1].splitlines()[1:]]
+    assert [name for name, *_ in rows] == list(POLICIES)
+    assert all(float(emitted) > float(largest) > 0 for _, emitted, largest in rows)
+    assert [line.split()[0] for line in written.splitlines()] == ["receipt", "page", "check", "took"]
 
 
 def test_a_wrong_device_is_exit_1_and_still_written(

@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -368,11 +369,15 @@ def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.usefixtures("by_hand")
 def test_a_run_says_a_line_for_each_enumeration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exhaustive(tmp_path / "out") == Exit.OK
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("PASS: the NumPy reference of ")
-    assert [line.split()[0] for line in lines[1:-3]] == list(suite.IDS)
-    assert all(line.endswith(CLAIMS[line.split()[0]]) for line in lines[1:-3])
-    assert [line.split()[0] for line in lines[-3:]] == ["receipt", "page", "took"]
+    said, table, written, *_ = capsys.readouterr().out.split("\n\n")
+    assert said.startswith("PASS: the NumPy reference of ")
+    head, *lines = table.splitlines()
+    assert head.split() == ["enumeration", "compared", "claim"]
+    starts = [at for at, line in enumerate(lines) if not line.startswith(" ")]
+    rows = [" ".join(" ".join(lines[at:end]).split()) for at, end in pairwise([*starts, len(lines)])]
+    assert [row.split()[0] for row in rows] == list(suite.IDS)
+    assert all(row.endswith(CLAIMS[row.split()[0]]) for row in rows)
+    assert [line.split()[0] for line in written.splitlines()] == ["receipt", "page", "check", "took"]
 
 
 def test_a_wrong_integer_is_exit_1_and_still_written(

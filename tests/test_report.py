@@ -120,7 +120,7 @@ def test_the_order_is_verdict_who_non_claims_failures_and_all_else(
 def test_every_picture_has_a_finding_a_label_and_its_numbers(html: str, receipt: tuple[bytes, dict[str, Any]]) -> None:
     """Two pictures a target and three of all checks, each for a reader who cannot see it."""
     pictures = re.findall(r'<div class="picture">.*?</details>', html, re.DOTALL)
-    assert len(pictures) == 2 * len(receipt[1]["predicate"]["plan"]["targets"]) + 3
+    assert len(pictures) == 2 * len(receipt[1]["predicate"]["plan"]["targets"]) + 4
     for picture in pictures:
         label = re.search(r'<svg role="img" aria-label="([^"]+)"', picture)
         caption = re.search(r"<figcaption><bdi>(.+?)</bdi>", picture, re.DOTALL)

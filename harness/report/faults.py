@@ -36,6 +36,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     report: str
     effect: str
     seconds: float
+    cpu_seconds: float = 0.0  # of one seed; older files have none
+    fast: bool = True
 
     @property
     def escaped(self) -> bool:

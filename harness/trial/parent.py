@@ -36,6 +36,7 @@ TAIL = 1 << 14  # bytes of its last output that are kept
 MOST = 1 << 20  # bytes of output that are read once it has left
 LONGEST = 200  # characters of its last words that are shown
 FRAME = re.compile(r'File "([^"]+)", line (\d+) in ')  # of faulthandler, innermost first
+CURRENT = "Current thread 0x"  # which it names last, if there are others
 
 
 @dataclass(slots=True, kw_only=True)
@@ -299,7 +300,11 @@ def _ended(code: int | None, silent: bool, printed: bytes) -> str:
         return "closed its report and was ended"
     text = printed.decode("utf-8", "replace")
     how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    frames = [f for f in FRAME.findall(text) if not {*INSTALLED, "ctypes"} & set(f[0].split(os.sep))]
+    frames = [
+        f
+        for f in FRAME.findall(text.partition(CURRENT)[2] or text)
+        if not {*INSTALLED, "ctypes"} & set(f[0].split(os.sep))
+    ]
     if code < 0 and frames:
         return f"{how} at {os.path.basename(frames[0][0])}:{frames[0][1]}"
     said = text.strip().splitlines()[-1:]
