@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
+from pp3.harness.operations import campaign, engines
 from pp3.harness.operations import drive as driving
-from pp3.harness.operations import engines
 from pp3.harness.operations.drive import TRIES, PoisonError, SilentError, drive
 from pp3.harness.operations.engines import Engine, gpus, lanes, serial
 from pp3.harness.operations.order import ForeignSourcesError, Order, perform, sources_sha256
@@ -254,3 +254,13 @@ def _wait(order: Order) -> dict[str, Any]:
     (Path(order["folder"]) / str(os.getpid())).touch()
     threading.Event().wait()
     return {}
+
+
+def test_sigterm_ends_a_campaign_where_ctrl_c_is_ignored() -> None:
+    """As a shell leaves it for what it runs with `&`: SIGINT is ignored, and SIGTERM alone can end it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), campaign._terminated():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
