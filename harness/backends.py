@@ -214,9 +214,10 @@ def processor() -> str:
 
 def compiled_digest() -> str:
     """SHA-256 over the sorted digests of every kernel binary compiled in this process."""
-    from pp3.kernels import proposal, verifier
+    from pp3.kernels import proposal, search, verifier
 
-    kernels = [proposal._tile_candidates, proposal._allocate_and_draw, verifier._tile_mass, verifier._walk_and_emit]
+    kernels = [proposal._tile_candidates, search.largest_of_rows, proposal._allocate_and_draw]
+    kernels += [verifier._tile_mass, verifier._walk_and_emit]
     binaries = []
     for kernel in kernels:
         for cache in kernel.device_caches.values():

@@ -14,14 +14,15 @@ import torch
 import triton
 import triton.language as tl
 
-from pp3.kernels import exponential, philox
+from pp3.kernels import exponential, philox, search
 from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU, check_proposal
 
 TILE = 4096
 LEAST_WIDTH = 128  # so that every vocabulary up to 16,384 shares one compiled kernel
 INTERPRETED_ROWS = 64
 MANY, MANY_ROWS, MANY_WARPS = 4096, 2, 2  # from so many rows on, two share a program of the second launch,
-WIDEST = 16_384  # and a row they share, up to so wide, is searched as one tile, so that none of them merges
+WIDEST = 16_384  # and a row up to so wide is searched as one tile, so that none of them merges
+LEAST_TILE, MANY_ENTRIES = 64, 2048  # of such a tile; of the tiles that a program of the first launch has then
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 NEGATIVE_INF = tl.constexpr(0x007FFFFF)  # the rank of -inf; only masked lanes rank below it
@@ -111,7 +112,7 @@ def _tile_candidates(
     do_not_specialize_on_alignment=PER_REQUEST,
 )
 def _allocate_and_draw(
-    candidates_ptr: tl.tensor,  # [batch or 1, tiles * K] int64, the 32 of each tile descending
+    candidates_ptr: tl.tensor,  # [batch or 1, tiles * K] int64, the 32 of each tile
     candidate_stride: tl.tensor,
     candidates: tl.tensor,
     batch: tl.tensor,
@@ -233,15 +234,18 @@ def propose(
     if batch == 0:
         return out
     distinct = 1 if logits.stride(0) == 0 else batch  # a row shared by stride 0 is searched once
-    many = batch >= MANY and logits.is_cuda
-    tile = triton.next_power_of_2(max(vocab, TILE)) if many and distinct == 1 and vocab <= WIDEST else TILE
+    many = batch >= MANY
+    tile = max(LEAST_TILE, triton.next_power_of_2(vocab)) if many and vocab <= WIDEST else TILE
     tiles = triton.cdiv(vocab, tile)
     candidates = torch.empty(distinct * tiles * SUPPORT, dtype=torch.int64, device=logits.device)
-    rows = _rows_per_program(distinct * tiles, logits.device)
-    _tile_candidates[(triton.cdiv(distinct * tiles, rows),)](
-        logits, *logits.stride(), distinct, vocab, tiles, candidates, ROWS=rows, TILE=tile, K=SUPPORT, num_warps=8
-    )
-    rows = MANY_ROWS if many else _rows_per_program(batch, logits.device)
+    if tile > TILE:
+        search.largest(logits, distinct, candidates, _rows_per_program(distinct, logits.device))
+    else:
+        rows = _rows_per_program(distinct * tiles, logits.device, MANY_ENTRIES // tile if many else 1)
+        _tile_candidates[(triton.cdiv(distinct * tiles, rows),)](
+            logits, *logits.stride(), distinct, vocab, tiles, candidates, ROWS=rows, TILE=tile, K=SUPPORT, num_warps=8
+        )
+    rows = _rows_per_program(batch, logits.device, MANY_ROWS if many else 1)
     _allocate_and_draw[(triton.cdiv(batch, rows),)](
         candidates,
         tiles * SUPPORT if distinct > 1 else 0,
@@ -263,6 +267,6 @@ def propose(
     return out
 
 
-def _rows_per_program(rows: int, device: torch.device) -> int:
-    """One on a GPU; many in the interpreter, where a program costs milliseconds whatever its width."""
-    return 1 if device.type == "cuda" else min(INTERPRETED_ROWS, triton.next_power_of_2(rows))
+def _rows_per_program(rows: int, device: torch.device, on_gpu: int = 1) -> int:
+    """`on_gpu` or 1 on a GPU; many in the interpreter, where a program costs milliseconds whatever its width."""
+    return max(1, on_gpu) if device.type == "cuda" else min(INTERPRETED_ROWS, triton.next_power_of_2(rows))

@@ -19,8 +19,10 @@ from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, O
 
 TILE = 1024
 LEAST_TILES = 16  # so that every vocabulary up to 16,384 shares one compiled kernel
+MANY, LEAST_TILE = 4096, 32  # from so many requests on, a narrow row has a tile of its own width,
+MASS_ENTRIES, WALK_ENTRIES, MANY_WARPS = 2048, 512, 4  # and a program has tiles of so many entries, in either launch
 CHUNK = 8  # ids of the support subtracted at once
-INTERPRETED_ROWS = 64  # rows a program: 1 on a GPU; in the interpreter a program costs milliseconds
+INTERPRETED_ROWS = 64
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 QUANTA = tl.constexpr(2.0**QUANTUM_BITS)
@@ -32,7 +34,7 @@ TICKETS = tl.constexpr(ONE)
 # Views of a batch start at any row: specialising on their alignment would compile a kernel for each.
 PER_REQUEST = ["draft_ptr", "support_ptr", "tickets_ptr", "sampled_ptr", "key_ptr", "round_ptr", "position_ptr"]
 PER_REQUEST += ["status_ptr", "tokens_ptr", "num_sampled_ptr"]
-SIZES = ["request_stride", "row_stride", "batch", "depth", "vocab", "tiles", "carrier"]
+SIZES = ["request_stride", "row_stride", "batch", "lines", "depth", "vocab", "tiles", "carrier"]
 STATUS_OK = tl.constexpr(OK)
 STATUS_FAILED = tl.constexpr(FAILED)
 
@@ -124,11 +126,12 @@ def _walk_and_emit(
     row_stride: tl.tensor,
     column_stride: tl.tensor,
     batch: tl.tensor,
+    lines: tl.tensor,  # depth + 1; 0 where all requests share their rows
     depth: tl.tensor,
     vocab: tl.tensor,
     tiles: tl.tensor,
-    mass_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
-    best_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
+    mass_ptr: tl.tensor,  # [batch or 1, depth + 1, tiles] int64
+    best_ptr: tl.tensor,  # [batch or 1, depth + 1, tiles] int64
     draft_ptr: tl.tensor,  # [batch, depth] int32
     support_ptr: tl.tensor,  # [batch, depth, K] int32
     tickets_ptr: tl.tensor,  # [batch, depth, K] int32
@@ -159,7 +162,7 @@ def _walk_and_emit(
 
     failed = request < 0
     for j in range(depth + 1):
-        line = request * (depth + 1) + j
+        line = request * lines + j
         row_mass = tl.load(mass_ptr + line[:, None] * tiles + t, mask=live[:, None] & (t < tiles), other=0)
         excess = tl.sum(row_mass, 1) - UNIT
         failed = failed | (tl.min(row_mass, 1) < 0) | (excess > SLACK) | (excess < -SLACK)
@@ -174,7 +177,7 @@ def _walk_and_emit(
         draft = tl.load(draft_ptr + request * depth + j, mask=live, other=0)
         emit_at = tl.where(alive & (draft == -1), j, emit_at)
         alive = alive & (draft != -1)
-        keep = _argmax(best_ptr, request * (depth + 1) + j, tiles, t, live) == draft
+        keep = _argmax(best_ptr, request * lines + j, tiles, t, live) == draft
         judged = alive & sampled
         if tl.max(judged.to(tl.int32), 0) != 0:
             ids, tickets = _support(support_ptr, tickets_ptr, draft, request * depth + j, k, judged, carrier, K)
@@ -189,7 +192,7 @@ def _walk_and_emit(
         rejected = rejected | (alive & (keep == 0))
         alive = alive & keep
 
-    line = request * (depth + 1) + emit_at
+    line = request * lines + emit_at
     token = _argmax(best_ptr, line, tiles, t, live)
     drawing = live & sampled & (failed == 0)
     if tl.max(drawing.to(tl.int32), 0) != 0:
@@ -283,27 +286,32 @@ def verify(
         out = Verified(torch.empty(batch, **ints), torch.empty(batch, columns, **ints), torch.empty(batch, **ints))
     if batch == 0:
         return out
-    tiles = triton.cdiv(vocab, TILE)
-    rows = 1 if target_probs.is_cuda else min(INTERPRETED_ROWS, triton.next_power_of_2(batch))
-    mass = torch.empty(batch * columns * tiles, dtype=torch.int64, device=device)
+    distinct = 1 if target_probs.stride(0) == 0 else batch  # rows shared by stride 0 are added up once
+    many, width = batch >= MANY, triton.next_power_of_2(vocab)
+    tile = max(LEAST_TILE, width) if many and width < TILE else TILE
+    tiles = triton.cdiv(vocab, tile)
+    mass = torch.empty(distinct * columns * tiles, dtype=torch.int64, device=device)
     best = torch.empty_like(mass)
-    _tile_mass[(triton.cdiv(batch * columns * tiles, rows),)](
+    rows = _rows_per_program(distinct, device, MASS_ENTRIES // tile if many else 1)
+    _tile_mass[(triton.cdiv(distinct * columns * tiles, rows),)](
         target_probs,
         *target_probs.stride(),
-        batch,
+        distinct,
         vocab,
         columns,
         tiles,
         mass,
         best,
         ROWS=rows,
-        TILE=TILE,
+        TILE=tile,
         num_warps=4,
     )
+    rows = _rows_per_program(batch, device, WALK_ENTRIES // tile if many else 1)
     _walk_and_emit[(triton.cdiv(batch, rows),)](
         target_probs,
         *target_probs.stride(),
         batch,
+        columns if distinct > 1 else 0,
         depth,
         vocab,
         tiles,
@@ -320,10 +328,15 @@ def verify(
         *out,
         ROWS=rows,
         COLUMNS=triton.next_power_of_2(columns),
-        TILES=max(LEAST_TILES, triton.next_power_of_2(tiles)),
-        TILE=TILE,
+        TILES=2 if tiles == 1 and many else max(LEAST_TILES, triton.next_power_of_2(tiles)),
+        TILE=tile,
         K=SUPPORT,
         CHUNK=CHUNK,
-        num_warps=8,
+        num_warps=MANY_WARPS if many else 8,
     )
     return out
+
+
+def _rows_per_program(rows: int, device: torch.device, on_gpu: int) -> int:
+    """`on_gpu` or 1 on a GPU; many in the interpreter, where a program costs milliseconds whatever its width."""
+    return max(1, on_gpu) if device.type == "cuda" else min(INTERPRETED_ROWS, triton.next_power_of_2(rows))

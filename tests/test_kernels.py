@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,30 @@ def test_verify_bits(verified: list[BitsResult]) -> None:
     assert sum(result.rows for result in verified) >= 512
     assert {result.id.split("/")[1] for result in verified} == {"carrier", "point-mass"}
     assert all(0 < result.failed_rows < result.rows for result in verified)
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[None]:
+    """Launch as where there are many rows: tiles as wide as a row, several rows a program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proposal, "MANY", 1)
+        patch.setattr(verifier, "MANY", 1)
+        yield
+
+
+def test_proposal_bits_of_many_rows(kernels: Arithmetic, many: None) -> None:
+    """Ranks in 16, 19 and 32 bits; of 4,097 and 8,300 tokens by counting, of fewer in a tile of their width."""
+    found = list(bits.proposal_bits(kernels))
+    assert [result for result in found if result.mismatches or result.first] == []
+    assert sum(result.rows for result in found) >= 512
+    assert all(0 < result.failed_rows < result.rows for result in found)
+
+
+def test_verify_bits_of_many_rows(kernels: Arithmetic, many: None) -> None:
+    found = list(bits.verify_bits(kernels))
+    assert [result for result in found if result.mismatches or result.first] == []
+    assert sum(result.rows for result in found) >= 512
+    assert all(0 < result.failed_rows < result.rows for result in found)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from pp3.harness.verdict import Verdict
 
 FAULTS = VERIFIER + PROPOSAL
 HOME = Path(kernels.__file__).parent
-FILES = ("philox", "exponential", "proposal", "verifier")  # an importer after what it imports
+FILES = ("philox", "exponential", "search", "proposal", "verifier")  # an importer after what it imports
 IMPORT = "from pp3.kernels import "
 COUNTER = 1
 SEEN_BY: dict[str, Callable[[Launchers], str]] = {

@@ -154,7 +154,7 @@ VERIFIER = (
     _verifier(
         "greedy-of-the-neighbour",
         "the argmax of a draft is looked up where rows have one position less",
-        "keep = _argmax(best_ptr, request * (depth + 1) + j,",
+        "keep = _argmax(best_ptr, request * lines + j,",
         "keep = _argmax(best_ptr, request * depth + j,",
         "length",
         "omlx PR 1824",

@@ -47,7 +47,8 @@ class Kernels:
 
     def describe(self) -> Description:
         """See the contract."""
-        device_code = (self.proposal, self.proposal.exponential, self.proposal.philox, self.verifier)
+        proposal = self.proposal
+        device_code = (proposal, proposal.exponential, proposal.philox, proposal.search, self.verifier)
         return _description("pp3-top32-kernels", *device_code, reference, addressing)
 
     def run(self, batch: Batch) -> Emission:
