@@ -292,7 +292,7 @@ def verify(
     tiles = triton.cdiv(vocab, tile)
     mass = torch.empty(distinct * columns * tiles, dtype=torch.int64, device=device)
     best = torch.empty_like(mass)
-    rows = _rows_per_program(distinct, device, MASS_ENTRIES // tile if many else 1)
+    rows = _rows_per_program(distinct * columns * tiles, device, MASS_ENTRIES // tile if many else 1)
     _tile_mass[(triton.cdiv(distinct * columns * tiles, rows),)](
         target_probs,
         *target_probs.stride(),
