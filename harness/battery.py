@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import special
 
+from pp3.harness import tails
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
 from pp3.harness.design import CERTAIN, Check, Method
@@ -111,7 +112,7 @@ def judge(check: Check, counts: Counts, power: float, slack: "Slack | None" = No
         g=g,
         p=p,
         pearson=pearson,
-        pearson_p=float(stats.chi2.sf(pearson, check.df)) if chi_square else 1.0,
+        pearson_p=float(tails.chi2_sf(pearson, check.df)) if chi_square else 1.0,
         alpha=check.alpha,
         detectable=detectable(check, power),
         excluded=excluded(check, g, events, CONFIDENCE, observed(check, counts)),
@@ -131,7 +132,7 @@ class Slack:
 
     def explains(self, seen: int, drafts: int) -> bool:
         """Whether so many impossible outcomes among so many drafts may be rounding."""
-        return float(stats.binom.sf(seen - 1, drafts, self.chance)) > self.level
+        return float(tails.binom_sf(seen - 1, drafts, self.chance)) > self.level
 
 
 def _drafts(check: Check) -> int:
@@ -176,15 +177,15 @@ def _p(check: Check, counts: Counts, g: float, events: int) -> tuple[float, str]
         case Method.BINOMIAL:
             return two_sided(observed(check, counts), events, check.chance), ""
         case Method.FIT:
-            tails = stats.chi2.sf(g, check.df), stats.chi2.cdf(g, check.df)
-            return min(1.0, 2 * float(min(tails))), ""
-    return float(stats.chi2.sf(g, check.df)), ""
+            both = tails.chi2_sf(g, check.df), tails.chi2_cdf(g, check.df)
+            return min(1.0, 2 * float(min(both))), ""
+    return float(tails.chi2_sf(g, check.df)), ""
 
 
 def two_sided(hits: int, events: int, chance: float) -> float:
     """Twice the smaller exact binomial tail, at most 1."""
-    tails = stats.binom.sf(hits - 1, events, chance), stats.binom.cdf(hits, events, chance)
-    return min(1.0, 2 * float(min(tails)))
+    both = tails.binom_sf(hits - 1, events, chance), tails.binom_cdf(hits, events, chance)
+    return min(1.0, 2 * float(min(both)))
 
 
 def _rarest(cells: tuple[Cell, ...], counts: Counts) -> tuple[float, str]:
@@ -197,10 +198,10 @@ def _rarest(cells: tuple[Cell, ...], counts: Counts) -> tuple[float, str]:
         if not total:
             continue
         chances = cell.probabilities()
-        tails = np.minimum(stats.binom.sf(found - 1, total, chances), stats.binom.cdf(found, total, chances))
-        at = int(tails.argmin())
-        if tails[at] < best:
-            best, worst = float(tails[at]), f"{cell.id}: outcome {int(cell.atoms[at])}"
+        least = np.minimum(tails.binom_sf(found - 1, total, chances), tails.binom_cdf(found, total, chances))
+        at = int(least.argmin())
+        if least[at] < best:
+            best, worst = float(least[at]), f"{cell.id}: outcome {int(cell.atoms[at])}"
     return min(1.0, 2 * number_of * best), worst
 
 
@@ -245,7 +246,7 @@ def seed_family(cells: list[Cell], counts: Counts, requests: int, least: int) ->
         if pooled is None:
             continue
         pearson = statistics(pooled, merged)[1]
-        p = float(stats.chi2.sf(pearson, pooled.df))
+        p = float(tails.chi2_sf(pearson, pooled.df))
         rows.append(
             {
                 "alpha": number(SEED_FAMILY_ALPHA),

@@ -25,8 +25,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
+from pp3.harness import tails
 from pp3.harness.errors import CampaignError
 
 LEAST = 20  # events a group, below which G is not taken for chi-square
@@ -45,9 +46,9 @@ def upper(g: float, df: int, events: int, confidence: float) -> float:
     proved = proved_upper(g, events, confidence)
     if df < 1 or events < LEAST * (df + 1):
         return proved if df > 0 else 1.0
-    g = max(g, float(stats.chi2.median(df)))
+    g = max(g, float(tails.chi2_ppf(0.5, df)))
     miss = 1 - confidence
-    if stats.chi2.cdf(g, df) <= miss:  # a confidence below one half
+    if tails.chi2_cdf(g, df) <= miss:  # a confidence below one half
         return 1 / (2 * events)
     most = (2 * math.sqrt(events) * _root(g, events, miss)) ** 2
     found = optimize.brentq(lambda nc: special.chndtr(g, df, nc) - miss, 0, most, xtol=1e-9, rtol=1e-12)
@@ -121,8 +122,8 @@ def binomial_interval(hits: int, events: int, confidence: float) -> tuple[float,
     _within("confidence", confidence, 0, 1)
     _within("hits", hits, -1, events + 1)
     side = (1 - confidence) / 2
-    low = float(stats.beta.ppf(side, hits, events - hits + 1)) if hits else 0.0
-    high = float(stats.beta.isf(side, hits + 1, events - hits)) if hits < events else 1.0
+    low = float(tails.beta_ppf(side, hits, events - hits + 1)) if hits else 0.0
+    high = float(tails.beta_isf(side, hits + 1, events - hits)) if hits < events else 1.0
     return low, high
 
 
@@ -140,7 +141,7 @@ def match_effect(null: float, pairs: int, alpha: float, power: float) -> float:
 
 def _critical(null: float, pairs: int, alpha: float) -> int:
     """Fewest matches that reject on the upper side."""
-    return int(stats.binom.isf(alpha / 2, pairs, null)) + 1
+    return int(tails.binom_isf(alpha / 2, pairs, null)) + 1
 
 
 def match_pairs(null: float, share: float, alpha: float, power: float) -> int:
@@ -160,8 +161,8 @@ def match_pairs(null: float, share: float, alpha: float, power: float) -> int:
     truth = null + share * (1 - null)
     while True:
         sizes = np.arange(above, above + math.ceil(4 / null))
-        least = stats.binom.isf(alpha / 2, sizes, null) + 1
-        short = np.flatnonzero(stats.binom.sf(least - 1, sizes, truth) < power)
+        least = tails.binom_isf(alpha / 2, sizes, null) + 1
+        short = np.flatnonzero(tails.binom_sf(least - 1, sizes, truth) < power)
         if not len(short):
             return above
         above += int(short[-1]) + 1
@@ -182,8 +183,8 @@ def match_upper(null: float, matches: int, pairs: int, confidence: float) -> flo
 
 def fit_effect(df: int, alpha: float, power: float) -> tuple[float, float]:
     """Factors f, at most and at least, that a two-sided chi-square test sees if its statistic is f times chi-square."""
-    low, high = stats.chi2.ppf(alpha / 2, df), stats.chi2.isf(alpha / 2, df)
-    return float(low / stats.chi2.ppf(power, df)), float(high / stats.chi2.isf(power, df))
+    low, high = tails.chi2_ppf(alpha / 2, df), tails.chi2_isf(alpha / 2, df)
+    return float(low / tails.chi2_ppf(power, df)), float(high / tails.chi2_isf(power, df))
 
 
 def rare_effect(expected: float, alpha: float, power: float) -> float:
@@ -193,7 +194,7 @@ def rare_effect(expected: float, alpha: float, power: float) -> float:
     an outcome that cannot occur: one event of it is a failure by itself.
     """
     _within("expected", expected, 0, math.inf)
-    least = int(stats.poisson.isf(alpha, expected)) + 1
+    least = int(tails.poisson_isf(alpha, expected)) + 1
     return float(special.gammaincinv(least, power)) / expected
 
 

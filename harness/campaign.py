@@ -37,7 +37,7 @@ from pp3.targets import Target
 
 DEFAULT = "default"
 LARGEST_REQUESTS = 1 << 40
-BATCH_LIMIT = 64
+BATCH_LIMIT = 1 << 18
 DEPTHS = (4, 5)
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -110,7 +110,7 @@ class Campaign:
         return share + (cells.index((depth, batch_size)) < rest)
 
 
-SHARD = 1 << 17  # requests at once
+SHARD = 1 << 17  # pairs at once, and of what pieces are multiples
 
 
 def pair_shards(campaign: Campaign) -> list[tuple[Target, int, int]]:

@@ -12,11 +12,12 @@ from enum import StrEnum
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
+from pp3.harness import tails
 from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import CAMPAIGN, Cell, Event, enumerate_cells
-from pp3.harness.dependence import LAGS, dependence_cells
+from pp3.harness.dependence import LAGS, WINDOW, dependence_cells
 from pp3.harness.edition import LAST, Edition
 from pp3.harness.oracle import Law
 from pp3.harness.paired import rows_for
@@ -145,7 +146,7 @@ def lags_of(campaign: Campaign) -> tuple[int, ...]:
     """Distances of the requests that are compared: the usual ones, and that of a row in two launches of any size."""
     if campaign.edition is Edition.SPREAD:
         return LAGS
-    return tuple(sorted({*LAGS, *(size for size in campaign.spec.batch_sizes)}))
+    return tuple(sorted({*LAGS, *(size for size in campaign.spec.batch_sizes if size < WINDOW)}))
 
 
 def design(campaign: Campaign) -> list[Check]:
@@ -292,7 +293,7 @@ def check_id(cell: Cell) -> str:
 @cache
 def noncentrality(alpha: float, df: int, power: float) -> float:
     """Noncentrality at which a chi-square test of level alpha rejects with this power."""
-    critical = stats.chi2.isf(alpha, df)
+    critical = tails.chi2_isf(alpha, df)
     return float(optimize.brentq(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
 
 

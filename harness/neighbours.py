@@ -77,7 +77,7 @@ class Neighbours:
     def _windows(self, xp: Any, first: int, tokens: Any, kept: Any) -> list[tuple[Any, Any, Any]]:
         """Everything of windows side by side [windows, size], whose first request has this number."""
         there = self._tables(xp, tokens)
-        place = xp.arange(tokens.shape[0] * tokens.shape[1], **_where(tokens)).reshape(tokens.shape)
+        place = xp.arange(tokens.shape[0] * tokens.shape[1], **where(tokens)).reshape(tokens.shape)
         kind = (place + first) % self.classes
         found = []
         for lag in self.matches:
@@ -104,18 +104,17 @@ class Neighbours:
             if any(maps for maps in self.maps):
                 none = (np.zeros_like(next(maps for maps in self.maps if maps)[0]),) * 2
                 held["maps"] = np.stack([np.stack(maps or none) for maps in self.maps], axis=1)
-            self._there = {name: xp.asarray(values, **_where(like)) for name, values in held.items()}
+            self._there = {name: xp.asarray(values, **where(like)) for name, values in held.items()}
         return self._there
 
     def _repeats(self, xp: Any, tokens: Any) -> tuple[Any, Any, Any]:
         """Of stretches side by side, whether each occurs at any other place of its window."""
         windows, places = tokens.shape[0], tokens.shape[1] - self.stretch + 1
-        code = xp.zeros((windows, places), dtype=xp.int64, **_where(tokens))
-        code = code + xp.arange(windows, **_where(tokens))[:, None]
+        code = xp.zeros((windows, places), dtype=xp.int64, **where(tokens))
+        code = code + xp.arange(windows, **where(tokens))[:, None]
         for ahead in range(self.stretch):
             code = code * FACTOR + tokens[:, ahead : ahead + places] + 2  # modulo 2^64
-        _, which, times = xp.unique(code, return_inverse=True, return_counts=True)
-        again = (times[which.reshape(windows, places)] > 1)[:, :: self.stretch] * 1
+        again = _twice(xp, code.reshape(-1)).reshape(windows, places)[:, :: self.stretch] * 1
         return again >= 0, again * 0 + self.repeat, again
 
     def rounds_of(self, xp: Any, batch: Any, tokens: Any, second: Any) -> list[tuple[Any, Any, Any]]:
@@ -140,7 +139,7 @@ class Neighbours:
         return found
 
     def _by_slot(self, xp: Any, batch: Any, tokens: Any) -> Any:
-        found = xp.full((batch.tensors.num_slots,), NONE, **_where(tokens))
+        found = xp.full((batch.tensors.num_slots,), NONE, **where(tokens))
         found[_put(xp, batch.tensors.slots, tokens)] = tokens
         return found
 
@@ -174,9 +173,20 @@ def _pairs(xp: Any, values: Any, lag: int, which: int = 0) -> Any:
     return xp.concatenate([found, values[..., start : start + extra]], axis=-1)
 
 
-def _where(like: Any) -> dict[str, Any]:
+def _twice(xp: Any, codes: Any) -> Any:
+    """Whether each of the codes [n] occurs at another place too. On a GPU nothing waits for it."""
+    order = xp.argsort(codes)
+    equal = xp.zeros((len(codes) + 1,), dtype=xp.bool if xp is not np else np.bool_, **where(codes))
+    equal[1:-1] = codes[order[1:]] == codes[order[:-1]]
+    found = xp.empty_like(equal[1:])
+    found[order] = equal[1:] | equal[:-1]
+    return found
+
+
+def where(like: Any) -> dict[str, Any]:
+    """Keywords that make an array where this one is."""
     return {} if isinstance(like, np.ndarray) else {"device": like.device}
 
 
 def _put(xp: Any, values: Any, like: Any) -> Any:
-    return xp.asarray(values, **_where(like))
+    return xp.asarray(values, **where(like))

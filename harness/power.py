@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from scipy import stats
-
-from pp3.harness import bounds
+from pp3.harness import bounds, tails
 from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method, detectable_tv, required_events
 
@@ -112,7 +110,7 @@ def excluded(check: Check, g: float, events: int, confidence: float, hits: int) 
     elif unit is Unit.TV and check.df and events:
         size = bounds.upper(g, check.df, events, confidence)
     elif unit is Unit.VARIANCE and check.df:
-        size = float(g / stats.chi2.ppf(1 - confidence, check.df))
+        size = float(g / tails.chi2_ppf(1 - confidence, check.df))
     elif unit is Unit.RATIO:
         size = math.inf
     return Effect(size=size, unit=unit)
@@ -135,18 +133,18 @@ def smallest_shift(alpha: float, chance: float, events: int, power: float) -> fl
     """Smallest shift of a coin's probability, in either direction, that an exact two-sided test sees; at most 1."""
     if events < 1:
         return 1.0
-    above = int(stats.binom.isf(alpha / 2, events, chance)) + 1  # P(hits >= above) <= alpha / 2
-    below = int(stats.binom.ppf(alpha / 2, events, chance)) - 1  # P(hits <= below) <= alpha / 2
-    while below >= 0 and stats.binom.cdf(below, events, chance) > alpha / 2:
+    above = int(tails.binom_isf(alpha / 2, events, chance)) + 1  # P(hits >= above) <= alpha / 2
+    below = int(tails.binom_ppf(alpha / 2, events, chance)) - 1  # P(hits <= below) <= alpha / 2
+    while below >= 0 and tails.binom_cdf(below, events, chance) > alpha / 2:
         below -= 1
 
     def shift(critical: int, upward: bool) -> float:
         """To the probability at which the critical number of hits is met with this power."""
         if not 0 <= critical <= events:
             return 1.0
-        limit = stats.beta.isf(1 - power, critical, events - critical + 1) if upward else None
+        limit = tails.beta_isf(1 - power, critical, events - critical + 1) if upward else None
         if limit is None:
-            limit = stats.beta.ppf(1 - power, critical + 1, events - critical)
+            limit = tails.beta_ppf(1 - power, critical + 1, events - critical)
         return abs(float(limit) - chance)
 
     return min(1.0, max(shift(above, True), shift(below, False) if below >= 0 else 0.0))

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from pp3.harness import backends, bits, conform, paired, stopwatch
+from pp3.harness.ahead import ahead
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import SHARD, Campaign, check_sampler, of_document, pair_shards
+from pp3.harness.campaign import Campaign, check_sampler, of_document, pair_shards
 from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.paths import find_vectors
@@ -31,6 +32,7 @@ from pp3.targets import Target, invalidated
 
 GPU_BITS_REQUESTS = 32
 INTERPRETED_REQUESTS = 4
+SHARD, SMALL = 1 << 18, 1 << 14  # requests at once, on a GPU and elsewhere, where they should fit a cache
 KNOWN_ANSWERS = ("propose.json", "verify.json")
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
@@ -104,7 +106,8 @@ def _on_gpu(campaign: Campaign, seed: Seed, progress: Progress) -> Measured:
     found["identity"] = kernel_evidence("identity", Backend.CUDA, document, seed.value)  # all kernels are compiled now
     progress("kernels", len(PARTS), len(PARTS))
     measured.kernels = kernels_of(found)
-    _time(campaign, seed, sampler, measured, max(campaign.spec.batch_sizes), Backend.CUDA)
+    rows = min(max(campaign.spec.batch_sizes), stopwatch.MOST)
+    _time(campaign, seed, sampler, measured, rows, Backend.CUDA)
     return measured
 
 
@@ -157,8 +160,7 @@ def _campaign(
                 for part, (low, high) in zip(
                     (measured.first, measured.counts), halves(next_request, last), strict=True
                 ):
-                    for first in range(low, high, SHARD):
-                        batch = sampled_batch(target, depth, size, seed, first, min(first + SHARD, high))
+                    for batch in batches(sampler, target, depth, size, seed, low, high):
                         tally.add(batch, sampler.run(batch))
                         measured.requests += len(batch)
                         progress("requests", measured.requests, total)
@@ -205,17 +207,31 @@ def _pairs(
     return next_request
 
 
+def batches(
+    sampler: Sampler, target: Target, depth: int, size: int, seed: Seed, low: int, high: int
+) -> Iterator[Batch]:
+    """Requests [low, high) in batches of whole launches; on a GPU each is made while the one before it runs."""
+    gpu = sampler.describe().backend == Backend.CUDA
+    most = SHARD if gpu else min(SHARD, SMALL)
+    step = max(size, most // size * size)
+    made = (
+        sampled_batch(target, depth, size, seed, first, min(first + step, high)) for first in range(low, high, step)
+    )
+    return ahead(made) if gpu and high - low > step else made
+
+
 def sampled_batch(target: Target, depth: int, size: int, seed: Seed, first: int, last: int) -> Batch:
     """Requests [first, last): all sampled, drafts invalidated by the target's patterns in turn."""
     requests = np.arange(first, last)
-    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])[pattern_of(target, requests)]
+    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])
+    given = np.where(void, INVALIDATED, WANTED).astype(np.int32)  # of each pattern
     return Batch(
         target=target,
         depth=depth,
         seed=seed,
         requests=requests,
         sampled=np.ones(len(requests), np.bool_),
-        given=np.where(void, INVALIDATED, WANTED).astype(np.int32),
+        given=given[pattern_of(target, requests)],
         rows_per_launch=size,
     )
 

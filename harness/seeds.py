@@ -7,7 +7,7 @@ the high word of the counter.
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from pp3.kernels.addressing import Purpose, request_key
 RULE = "sha256(planSha256 bytes || counter u64 little-endian); session = first 16 bytes; request r: key index r >> 20"
 ROUND_BITS = 20
 SLOTS = 4
+NEAR = 64  # keys of neighbours, which are looked up without sorting
 BASE_POSITION = 2**32 - 3
 
 
@@ -44,13 +45,21 @@ class Seed:
     def keys(self, requests: npt.NDArray[np.int64], purpose: Purpose) -> npt.NDArray[np.uint64]:
         """Philox key of each request number [n]."""
         index = requests >> ROUND_BITS
+        if len(index) and int(index.max()) - int(index.min()) < NEAR:
+            first = int(index.min())
+            keys = [_key(self, key_index, purpose) for key_index in range(first, int(index.max()) + 1)]
+            return np.array(keys, np.uint64)[index - first]
         distinct, which = np.unique(index, return_inverse=True)
-        keys = [request_key(self.session, *self.request(int(i)), purpose) for i in distinct]
-        return np.array(keys, np.uint64)[which]
+        return np.array([_key(self, int(key_index), purpose) for key_index in distinct], np.uint64)[which]
 
     def rounds(self, requests: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Round of each request number [n]."""
         return (requests & ((1 << ROUND_BITS) - 1)).astype(np.uint64)
+
+
+@lru_cache(maxsize=1 << 12)
+def _key(seed: Seed, key_index: int, purpose: Purpose) -> int:
+    return request_key(seed.session, *seed.request(key_index), purpose)
 
 
 def integers(seed: Seed, label: str, count: int) -> npt.NDArray[np.uint64]:

@@ -13,7 +13,8 @@ from pp3.harness.samplers.contract import Batch
 
 SAMPLES = 15  # of each row; a median's 95 % interval needs 7 (harness/regression/timings.py)
 ROUNDS = 8  # between two events: one launch may be shorter than what the host needs to ask for the next
-ROWS = 128  # requests of a round on a CPU; on a GPU the largest launch of the campaign
+ROWS = 128  # requests of a round on a CPU; on a GPU the largest launch of the campaign, up to
+MOST = 64  # so many: these are the times of an engine, and larger launches would take longer than the campaign
 Step = Callable[[], object]
 
 

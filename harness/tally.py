@@ -13,11 +13,15 @@ import numpy.typing as npt
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import BUCKETS
 from pp3.harness.joint import size
-from pp3.harness.neighbours import NONE, Neighbours
+from pp3.harness.neighbours import NONE, Neighbours, where
 from pp3.harness.oracle import Judged
 from pp3.harness.samplers.contract import ABSENT, INVALIDATED, Batch, Emission
+from pp3.harness.upload import upload
 from pp3.kernels.reference import OK
 
+IDLE = 4096  # bins of what is not counted
+LEAST_PENDING = 1 << 20  # codes that a CPU adds up at once
+FEW = 8  # bins a code from which on adding them one by one is faster than a histogram
 BREACHES = ("failed", "illegal-token", "illegal-length", "draft-not-echoed", "unreachable")
 
 
@@ -64,7 +68,7 @@ class Tally:
         import torch
 
         device = emission.tokens.device
-        self._add(torch, batch, emission, lambda array: torch.tensor(array, device=device))
+        self._add(torch, batch, emission, lambda array: upload(array, device))
 
     def _add(self, xp: Any, batch: Batch, emission: Emission, put: Any) -> None:
         """The same few operations in NumPy and torch; `xp` is either."""
@@ -138,14 +142,13 @@ class Tally:
                 self._count(xp, which, cell, code)
         seen = ((~good).sum(), illegal, (good & ~legal_length).sum(), echo)
         self._seen = [before + now for before, now in zip(self._seen, seen, strict=True)]
-        self._take(xp)
+        if xp is not np or sum(map(len, self._pending)) >= LEAST_PENDING:
+            self._take(xp)
 
     def flush(self) -> None:
         """Count the pairs of requests that wait for a window to fill: the next request begins a new one."""
         for which, cell, code in self.neighbours.rest(self._xp):
             self._count(self._xp, which, cell, code)
-        if self._pending:
-            self._take(self._xp)
         self._settle()
 
     def _tables(self, put: Any) -> dict[Any, Any]:
@@ -179,17 +182,26 @@ class Tally:
 
     def _take(self, xp: Any) -> None:
         """Add up what is pending, where it is: a look at a number there would wait for it."""
-        counts = xp.bincount(xp.concatenate(self._pending), minlength=len(self.counts) + 2)
-        self._counted = counts if self._counted is None else self._counted + counts
+        codes, bins = xp.concatenate(self._pending), len(self.counts) + 1 + IDLE
         self._pending.clear()
+        if self._counted is None:
+            self._counted = xp.zeros((bins,), dtype=xp.int64, **where(codes))
+        if xp is not np:
+            self._counted.scatter_add_(0, codes, xp.ones_like(codes[:1]).expand(len(codes)))
+        elif bins > FEW * len(codes):
+            np.add.at(self._counted, codes, 1)
+        else:
+            self._counted += np.bincount(codes, minlength=bins)
 
     def _settle(self) -> None:
         """Fetch what was added up; events that have no cell are unreachable."""
+        if self._pending:
+            self._take(self._xp)
         if self._counted is None:
             return
         counts = self._counted if isinstance(self._counted, np.ndarray) else self._counted.cpu().numpy()
-        self.counts += counts[:-2]
-        for name, seen in zip(BREACHES, [*self._seen, counts[-2]], strict=True):
+        self.counts += counts[: len(self.counts)]
+        for name, seen in zip(BREACHES, [*self._seen, counts[len(self.counts)]], strict=True):
             self._breaches[name] += int(seen)
         self._counted, self._seen = None, [0] * (len(BREACHES) - 1)
 
@@ -201,10 +213,25 @@ class Tally:
         return context_of[xp.where((token > 0) & (token < self.vocab), token, 0)]
 
     def _count(self, xp: Any, which: Any, cell: Any, outcome: Any) -> None:
-        """Note the chosen requests' outcomes under their cells; one without a cell goes to the last bin but one."""
+        """Note the chosen requests' outcomes under their cells; one without a cell goes to the bin after the cells'.
+
+        On a GPU those that are not chosen go to IDLE bins that nobody reads: one bin would be a queue.
+        """
         nowhere = len(self.counts)
         code = xp.where(cell >= 0, cell * self.width + outcome, nowhere)
-        self._pending.append(xp.where(which, code, nowhere + 1).reshape(-1))
+        if xp is np:
+            self._pending.append(code[np.broadcast_to(which, code.shape)])
+            return
+        code, which = xp.broadcast_tensors(code, which)
+        self._pending.append(xp.where(which.reshape(-1), code.reshape(-1), self._idle(xp, code)))
+
+    def _idle(self, xp: Any, like: Any) -> Any:
+        """Bins that nobody reads, one after the other, [as many as there are codes]."""
+        bins = self._held.get(IDLE)
+        if bins is None or len(bins) < like.numel():
+            bins = len(self.counts) + 1 + xp.arange(max(like.numel(), 1 << 16), **where(like)) % IDLE
+            self._held[IDLE] = bins
+        return bins[: like.numel()]
 
     def histograms(self) -> list[list[int]]:
         """Each cell's counts: one an atom, then one for everything its law forbids."""

@@ -19,8 +19,9 @@ from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, O
 
 TILE = 1024
 LEAST_TILES = 16  # so that every vocabulary up to 16,384 shares one compiled kernel
-MANY, LEAST_TILE = 4096, 32  # from so many requests on, a narrow row has a tile of its own width,
-MASS_ENTRIES, WALK_ENTRIES, MANY_WARPS = 2048, 512, 4  # and a program has tiles of so many entries, in either launch
+MANY, LEAST_TILE, MANY_TILE = 4096, 32, 256  # from so many requests on, tiles are so narrow at least and at most,
+WIDEST = 16_384  # of rows up to so wide,
+MASS_ENTRIES, WALK_ENTRIES, MANY_WARPS = 2048, 256, 2  # and a program has tiles of so many entries, in either launch
 CHUNK = 8  # ids of the support subtracted at once
 INTERPRETED_ROWS = 64
 ID_BITS = tl.constexpr(18)
@@ -287,8 +288,8 @@ def verify(
     if batch == 0:
         return out
     distinct = 1 if target_probs.stride(0) == 0 else batch  # rows shared by stride 0 are added up once
-    many, width = batch >= MANY, triton.next_power_of_2(vocab)
-    tile = max(LEAST_TILE, width) if many and width < TILE else TILE
+    many = batch >= MANY and vocab <= WIDEST
+    tile = max(LEAST_TILE, min(MANY_TILE, triton.next_power_of_2(vocab))) if many else TILE
     tiles = triton.cdiv(vocab, tile)
     mass = torch.empty(distinct * columns * tiles, dtype=torch.int64, device=device)
     best = torch.empty_like(mass)
@@ -328,7 +329,7 @@ def verify(
         *out,
         ROWS=rows,
         COLUMNS=triton.next_power_of_2(columns),
-        TILES=2 if tiles == 1 and many else max(LEAST_TILES, triton.next_power_of_2(tiles)),
+        TILES=max(2 if many else LEAST_TILES, triton.next_power_of_2(tiles)),
         TILE=tile,
         K=SUPPORT,
         CHUNK=CHUNK,

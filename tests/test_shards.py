@@ -93,7 +93,6 @@ def test_joined_in_any_order_they_are_the_one_run(
 def test_cuts_between_windows_change_nothing(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
     """A half of several windows and a part of one, cut at every window."""
     monkeypatch.setattr("pp3.harness.run.SHARD", WINDOW)
-    monkeypatch.setattr("pp3.harness.shards.count.SHARD", WINDOW)
     requests = 2 * (2 * WINDOW + 11)
     document = {"requests": requests, "paired": 0, "targets": ["sparse-tail"], "batch_sizes": [2], "depths": [4]}
     campaign, sampler = of_document(document, "a test"), ReferenceSampler()

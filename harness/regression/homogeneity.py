@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import special
+
+from pp3.harness import tails
 
 LEAST = 20  # expected in a group of the smaller sample: the least that a campaign may pool to (campaign._check)
 
@@ -38,7 +40,7 @@ def two_sample(old: Sequence[int], new: Sequence[int]) -> TwoSample:
     if df:
         expected = groups.sum(axis=0) * (totals / totals.sum())[:, None]
         g = max(0.0, 2 * float(special.xlogy(groups, groups / expected).sum()))
-        p = float(stats.chi2.sf(g, df))
+        p = float(tails.chi2_sf(g, df))
     return TwoSample(g=g, df=df, p=p, old=int(totals[0]), new=int(totals[1]))
 
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import stats
-
+from pp3.harness import tails
 from pp3.harness.regression.opened import Opened, identity, machine
 
 CONFIDENCE = 0.95
@@ -73,8 +72,8 @@ def interval(samples: Sequence[int]) -> tuple[int, int] | None:
     The k-th smallest of n lies above the median with P(Binomial(n, 1/2) < k), and likewise from above.
     """
     tail = (1 - CONFIDENCE) / 4  # of one end, of one of two medians
-    below = int(stats.binom.ppf(tail, len(samples), 0.5)) if samples else 0
-    while below > 0 and stats.binom.cdf(below - 1, len(samples), 0.5) > tail:
+    below = int(tails.binom_ppf(tail, len(samples), 0.5)) if samples else 0
+    while below > 0 and tails.binom_cdf(below - 1, len(samples), 0.5) > tail:
         below -= 1
     if below < 1:
         return None

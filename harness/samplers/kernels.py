@@ -13,6 +13,7 @@ import torch
 
 from pp3 import __version__
 from pp3.harness.samplers.contract import WANTED, Batch, Description, Emission, Kind, target_table
+from pp3.harness.upload import upload
 from pp3.kernels import proposal, reference, verifier
 from pp3.kernels.addressing import Purpose
 from pp3.targets import Target
@@ -27,7 +28,7 @@ class KernelSampler:
 
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
-        self._carriers: dict[str, _Carriers] = {}
+        self._carriers: dict[Target, _Carriers] = {}  # by object: a target's digest takes longer than a launch
 
     def describe(self) -> Description:
         """See the contract."""
@@ -43,7 +44,9 @@ class KernelSampler:
 
     def run(self, batch: Batch) -> Emission:
         """See the contract."""
-        carriers = self._carriers.setdefault(batch.target.digest(), _Carriers(batch.target, self.device))
+        if batch.target not in self._carriers:
+            self._carriers[batch.target] = _Carriers(batch.target, self.device)
+        carriers = self._carriers[batch.target]
         buffers = _Buffers(batch, self.device)
         step = batch.rows_per_launch
         chunk = step * ROUNDS_PER_GRAPH
@@ -114,18 +117,18 @@ class _Buffers:
         n, depth = len(batch), batch.depth
 
         def words(values: Any) -> torch.Tensor:
-            return torch.tensor(values.view(np.int64)).to(device)
+            return upload(values.view(np.int64), device)  # type: ignore[no-any-return]
 
         def poisoned(*shape: int) -> torch.Tensor:
             return torch.full(shape, ILLEGAL, dtype=torch.int32, device=device)
 
         self.tensors = {
-            "sampled": torch.tensor(batch.sampled, dtype=torch.int32).to(device),
+            "sampled": upload(batch.sampled, device, torch.int32),
             "proposal_keys": words(batch.keys(Purpose.PROPOSAL)),
             "verify_keys": words(batch.keys(Purpose.VERIFY)),
             "rounds": words(batch.rounds),
             "positions": words(batch.positions),
-            "given": torch.tensor(batch.given, dtype=torch.int32).to(device),
+            "given": upload(batch.given, device, torch.int32),
             "proposal_status": poisoned(n),
             "proposed": poisoned(n, depth),
             "support": poisoned(n, depth, reference.SUPPORT),

@@ -4,10 +4,10 @@ from typing import Any
 
 from pp3.harness import backends, paired
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import SHARD, Campaign
+from pp3.harness.campaign import Campaign
 from pp3.harness.design import cells_of
 from pp3.harness.errors import Exit, PP3Error
-from pp3.harness.run import PARTS, campaign_document, kernel_evidence, sampled_batch
+from pp3.harness.run import PARTS, batches, campaign_document, kernel_evidence
 from pp3.harness.samplers.contract import Sampler
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
@@ -41,8 +41,7 @@ def count(campaign: Campaign, seed: Seed, sampler: Sampler, backend: Backend, pi
         return {"depth": piece.depth, "target": target.name, **tally.plain()}
     cells = cells_of(target, piece.depth)
     counted = Tally(target, piece.depth, cells)
-    for first in range(piece.first, piece.end, SHARD):
-        batch = sampled_batch(target, piece.depth, piece.batch, seed, first, min(first + SHARD, piece.end))
+    for batch in batches(sampler, target, piece.depth, piece.batch, seed, piece.first, piece.end):
         counted.add(batch, sampler.run(batch))
     numbers = {cell.id: number for number, cell in enumerate(cells)}
     return {

@@ -1,11 +1,10 @@
 """Run a trial: every problem's requests through the sampler, counted on its device. The one place that meets both."""
 
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from pp3.harness.ahead import ahead
 from pp3.harness.samplers.contract import Batch, Description, Kind, Sampler
 from pp3.harness.samplers.stream import ROUNDS, Stream
 from pp3.harness.seeds import Seed
@@ -60,15 +59,6 @@ def run_problem(
     guard.release(device)
     measured.seconds[problem.name] = time.perf_counter() - started
     return measured
-
-
-def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Make each batch in a thread while the one before it runs."""
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = pool.submit(next, batches, None)
-            yield batch
 
 
 def rows_of(who: Description, problem: Problem, requests: int, device: str) -> int:
