@@ -25,10 +25,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from pp3.harness import tails
 from pp3.harness.errors import CampaignError
+from pp3.harness.root import brent
 
 LEAST = 20  # events a group, below which G is not taken for chi-square
 LADDER = (-4, -3, -2, -1, 0, 1, 2, 3, 4)  # standard errors above its expectation that put a group in the chosen set
@@ -51,7 +52,7 @@ def upper(g: float, df: int, events: int, confidence: float) -> float:
     if tails.chi2_cdf(g, df) <= miss:  # a confidence below one half
         return 1 / (2 * events)
     most = (2 * math.sqrt(events) * _root(g, events, miss)) ** 2
-    found = optimize.brentq(lambda nc: special.chndtr(g, df, nc) - miss, 0, most, xtol=1e-9, rtol=1e-12)
+    found = brent(lambda nc: special.chndtr(g, df, nc) - miss, 0, most, xtol=1e-9, rtol=1e-12)
     return min(1.0, math.sqrt(found / events) / 2 + 1 / (2 * events))
 
 

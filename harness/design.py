@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from pp3.harness import tails
 from pp3.harness.campaign import Campaign, pair_shards
@@ -23,6 +23,7 @@ from pp3.harness.oracle import Law
 from pp3.harness.paired import rows_for
 from pp3.harness.places import Part, halves, placed
 from pp3.harness.pooling import Pooled, pool
+from pp3.harness.root import brent
 from pp3.harness.weights import Family
 from pp3.targets import Target
 
@@ -294,7 +295,7 @@ def check_id(cell: Cell) -> str:
 def noncentrality(alpha: float, df: int, power: float) -> float:
     """Noncentrality at which a chi-square test of level alpha rejects with this power."""
     critical = tails.chi2_isf(alpha, df)
-    return float(optimize.brentq(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
+    return float(brent(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
 
 
 def detectable_tv(alpha: float, df: int, events: float, power: float) -> float:
