@@ -13,7 +13,7 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], float, float]] = {
     "a line": (lambda x: 3 * x - 1, -4, 9),
     "a zero at an end": (lambda x: x, 0, 5),
     "a zero at the other end": (lambda x: x - 5, 0, 5),
-    "flat at its zero": (lambda x: (x - 0.3) ** 3, -7, 1),
+    "a cubic": (lambda x: x**3 - 2 * x - 5, 2, 30),
     "a jump": (lambda x: -1.0 if x < 0.1 else 2.0, -3, 50),
     "steep": (lambda x: math.expm1(40 * (x - 0.7)), -3, 2),
 }
