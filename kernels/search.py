@@ -1,8 +1,9 @@
 """The 32 largest logits of whole rows, for batches of many rows: one program a row, no merge.
 
 Contract: what the largest 32 of a row are is semantics section 2, step 2; keys are those of proposal.py. A row's 32nd
-largest value is found bit by bit, by counting the values at or above a bound; where more than 32 values are, the bound
-on the id likewise. Ties: lower id; -0.0 equals +0.0. Keys are stored in the order of their ids. Integers only.
+largest value is found bit by bit, by counting the values at or above a bound, until just 32 are; where more remain, all
+equal to it, the bound on the id likewise. Ties: lower id; -0.0 equals +0.0. Keys are stored in the order of their ids.
+Integers only.
 """
 
 import torch
@@ -14,7 +15,7 @@ from pp3.kernels.reference import SUPPORT
 VALUE_BITS = {torch.bfloat16: 16, torch.float16: 19, torch.float32: 32}  # of a rank, that can differ between two values
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
-WARPS = 8
+WARPS = 16
 
 
 @triton.jit
@@ -48,11 +49,11 @@ def largest_of_rows(
     value = rank >> (32 - VALUE_BITS)
     bound = tl.zeros([ROWS], tl.uint32)
     step = tl.full([ROWS], 1 << (VALUE_BITS - 1), tl.uint32)
-    for _ in range(VALUE_BITS):
+    while tl.max(step, 0) > 0:
         higher = bound | step
         count = tl.sum((value >= higher[:, None]).to(tl.int32), 1)
         bound = tl.where(count >= K, higher, bound)
-        step = step >> 1
+        step = tl.where(count == K, 0, step >> 1).to(tl.uint32)  # just the wanted ones: any bound below them will do
     level = value == bound[:, None]
     above = value > bound[:, None]
     wanted = K - tl.sum(above.to(tl.int32), 1)

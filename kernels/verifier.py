@@ -19,9 +19,9 @@ from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, O
 
 TILE = 1024
 LEAST_TILES = 16  # so that every vocabulary up to 16,384 shares one compiled kernel
-MANY, LEAST_TILE, MANY_TILE = 4096, 32, 256  # from so many requests on, tiles are so narrow at least and at most,
-WIDEST = 16_384  # of rows up to so wide,
-MASS_ENTRIES, WALK_ENTRIES, MANY_WARPS = 2048, 256, 2  # and a program has tiles of so many entries, in either launch
+MANY, WIDEST = 4096, 16_384  # from so many requests on, of rows up to so wide, tiles are
+LEAST_TILE, MANY_TILE = 32, 256  # narrow where they are added up once, or where one holds a row
+MANY_ENTRIES = 1024  # of the tiles that a program adds up then
 CHUNK = 8  # ids of the support subtracted at once
 INTERPRETED_ROWS = 64
 ID_BITS = tl.constexpr(18)
@@ -288,12 +288,12 @@ def verify(
     if batch == 0:
         return out
     distinct = 1 if target_probs.stride(0) == 0 else batch  # rows shared by stride 0 are added up once
-    many = batch >= MANY and vocab <= WIDEST
+    many = batch >= MANY and vocab <= WIDEST and (distinct == 1 or vocab <= MANY_TILE)
     tile = max(LEAST_TILE, min(MANY_TILE, triton.next_power_of_2(vocab))) if many else TILE
     tiles = triton.cdiv(vocab, tile)
     mass = torch.empty(distinct * columns * tiles, dtype=torch.int64, device=device)
     best = torch.empty_like(mass)
-    rows = _rows_per_program(distinct * columns * tiles, device, MASS_ENTRIES // tile if many else 1)
+    rows = _rows_per_program(distinct * columns * tiles, device, MANY_ENTRIES // tile if many else 1)
     _tile_mass[(triton.cdiv(distinct * columns * tiles, rows),)](
         target_probs,
         *target_probs.stride(),
@@ -307,7 +307,7 @@ def verify(
         TILE=tile,
         num_warps=4,
     )
-    rows = _rows_per_program(batch, device, WALK_ENTRIES // tile if many else 1)
+    rows = _rows_per_program(batch, device)
     _walk_and_emit[(triton.cdiv(batch, rows),)](
         target_probs,
         *target_probs.stride(),
@@ -333,11 +333,11 @@ def verify(
         TILE=tile,
         K=SUPPORT,
         CHUNK=CHUNK,
-        num_warps=MANY_WARPS if many else 8,
+        num_warps=(1 if tiles == 1 else 2) if many else 4 if batch >= MANY else 8,
     )
     return out
 
 
-def _rows_per_program(rows: int, device: torch.device, on_gpu: int) -> int:
+def _rows_per_program(rows: int, device: torch.device, on_gpu: int = 1) -> int:
     """`on_gpu` or 1 on a GPU; many in the interpreter, where a program costs milliseconds whatever its width."""
     return max(1, on_gpu) if device.type == "cuda" else min(INTERPRETED_ROWS, triton.next_power_of_2(rows))

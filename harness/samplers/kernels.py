@@ -20,6 +20,7 @@ from pp3.targets import Target
 
 ROUNDS_PER_GRAPH = 32
 STREAMS = 8
+ALIGNED = 8  # entries: 16 bytes of BF16, twice as many of FP32
 ILLEGAL = -(1 << 30)
 
 
@@ -98,13 +99,30 @@ class KernelSampler:
 
 
 class _Carriers:
-    """The tables of one target on the device."""
+    """The tables of one target on the device; rows begin at multiples of ALIGNED, which makes their copies fast."""
 
     def __init__(self, target: Target, device: torch.device) -> None:
-        self.logits = torch.tensor(target.draft_logits).to(torch.bfloat16).to(device)  # [rows, V]
-        self.probs = torch.tensor(target_table(target)).to(device)  # [2 * rows, V]
+        self.vocab = target.vocab
+        self._logits = _aligned(torch.tensor(target.draft_logits).to(torch.bfloat16)).to(device)  # [rows, V or more]
+        self._probs = _aligned(torch.tensor(target_table(target))).to(device)  # [2 * rows, V or more]
+        self.logits = self._logits[:, : target.vocab]
         self.row_of = torch.tensor(target.row_of).to(device)
         self.context_of = torch.tensor(target.context_of).to(device)
+
+    def chosen_logits(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows [n] of the logits, [n, V]."""
+        return self._logits.index_select(0, rows)[:, : self.vocab]
+
+    def chosen_probs(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows [n, columns] of the probabilities, [n, columns, V]."""
+        chosen = self._probs.index_select(0, rows.reshape(-1))
+        return chosen.view(*rows.shape, -1)[..., : self.vocab]
+
+
+def _aligned(table: torch.Tensor) -> torch.Tensor:
+    """A table [rows, V] with columns added that nobody reads: they are NaN."""
+    more = -table.shape[1] % ALIGNED
+    return torch.nn.functional.pad(table, (0, more), value=float("nan"))
 
 
 class _Buffers:
@@ -213,16 +231,16 @@ def _draft_logits(target: Target, carriers: _Carriers, at: _Buffers, j: int) -> 
         row = int(target.row_of[j, 0])
         return carriers.logits[row : row + 1].expand(n, -1)
     previous = at["proposed"][:, j - 1].clamp(min=0).long()
-    return carriers.logits[carriers.row_of[j][carriers.context_of[previous]]]
+    return carriers.chosen_logits(carriers.row_of[j][carriers.context_of[previous]])
 
 
 def _target_probs(batch: Batch, carriers: _Carriers, at: _Buffers) -> torch.Tensor:
     """Target rows [n, depth + 1, V] after the drafts as verified; temperature-0 requests get the one-hot rows."""
     columns = batch.depth + 1
     if batch.target.contexts == 1 and bool(batch.sampled.all()):
-        return carriers.probs[carriers.row_of[:columns, 0]].expand(len(at["status"]), -1, -1)
+        return carriers.chosen_probs(carriers.row_of[None, :columns, 0]).expand(len(at["status"]), -1, -1)
     previous = carriers.context_of[at["drafts"].clamp(min=0).long()]
     context = torch.cat([torch.zeros_like(previous[:, :1]), previous], dim=1)
     row = carriers.row_of[torch.arange(columns, device=context.device), context]
     greedy = (at["sampled"] == 0).long()[:, None] * len(batch.target.weights)
-    return carriers.probs[row + greedy]
+    return carriers.chosen_probs(row + greedy)
