@@ -444,18 +444,19 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from pp3.kernels import proposal, verifier
+from pp3.kernels import proposal, search, verifier
 
-POINTERS = dict.fromkeys(("candidates_ptr", "mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr"), "*i64")
+POINTERS = dict.fromkeys(("keys_ptr", "candidates_ptr", "mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr"), "*i64")
 SCALARS = {"request_stride": "i64", "tau": "fp32"}
+TILES = {proposal: proposal.TILE, verifier: verifier.TILE}
 SIZES = {"ROWS": 1, "COLUMNS": 8, "TILES": 16, "K": 32, "CHUNK": verifier.CHUNK}
 
 
-def build(module, kernel, width=None, **read):
+def build(module, kernel, width=None, sizes={}, **read):
     types, constants = {}, {}
     for place, name in enumerate(kernel.arg_names):
         if name.isupper():
-            types[name], constants[place,] = "constexpr", (SIZES | {"TILE": module.TILE, "WIDTH": width})[name]
+            types[name], constants[place,] = "constexpr", (SIZES | {"TILE": TILES.get(module), "WIDTH": width} | sizes)[name]
         elif name.endswith("_ptr"):
             types[name] = (POINTERS | read).get(name, "*i32")
         else:
@@ -467,6 +468,8 @@ def build(module, kernel, width=None, **read):
 
 for dtype in ("bf16", "fp16", "fp32"):
     build(proposal, proposal._tile_candidates, logits_ptr="*" + dtype)
+    whole = {"TILE": 8192, "TILE_BITS": 13, "VALUE_BITS": {"bf16": 16, "fp16": 19, "fp32": 32}[dtype]}
+    build(search, search.largest_of_rows, sizes=whole, logits_ptr="*" + dtype)
 for width in (32, 128):  # one tile, and several to merge
     build(proposal, proposal._allocate_and_draw, width)
 build(verifier, verifier._tile_mass, probs_ptr="*fp32")
@@ -487,6 +490,8 @@ def test_every_kernel_compiles_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = [line.split() for line in done.stdout.splitlines()]
-    kernels = ["_tile_candidates"] * 3 + ["_allocate_and_draw"] * 2 + ["_tile_mass", "_walk_and_emit"]
+    kernels = (
+        ["_tile_candidates", "largest_of_rows"] * 3 + ["_allocate_and_draw"] * 2 + ["_tile_mass", "_walk_and_emit"]
+    )
     assert [name for name, *_ in found] == kernels
     assert all(elf == "True" and int(size) > 1000 for _, elf, size in found)
