@@ -3,6 +3,7 @@
 Run by `make test-gpu`; nothing here is collected as a skip elsewhere, it is deselected.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,29 @@ def test_graph_replay_emits_what_the_reference_does(name: str, size: int, cuda: 
     got, expected = sampler().run(batch), ReferenceSampler().run(batch)
     for field in Emission.__dataclass_fields__:
         assert (getattr(got, field).cpu().numpy() == getattr(expected, field)).all(), field
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_launches_emit_what_the_reference_does(name: str, cuda: Arithmetic) -> None:
+    """Two launches of so many rows that both kernels take other tiles, one of fewer; greedy rows among the second's."""
+    size = 4096
+    batch = sampled_batch(build(name), 5, size, SEED, 2**20 - size, 2**20 + size + 5)
+    mixed = replace(batch, sampled=(np.arange(len(batch)) < size) | (np.arange(len(batch)) % 3 != 2))
+    for given in (batch, mixed):
+        got, expected = sampler().run(given), ReferenceSampler().run(given)
+        for field in Emission.__dataclass_fields__:
+            assert (getattr(got, field).cpu().numpy() == getattr(expected, field)).all(), field
+
+
+def test_bits_of_many_rows(cuda: Arithmetic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of row in the tiles and programs of large launches."""
+    from pp3.kernels import proposal, verifier
+
+    monkeypatch.setattr(proposal, "MANY", 1)
+    monkeypatch.setattr(verifier, "MANY", 1)
+    found = [*bits.proposal_bits(cuda), *bits.verify_bits(cuda)]
+    assert [result for result in found if result.mismatches or result.first] == []
+    assert sum(result.rows for result in found) >= 1024
 
 
 def test_timings_are_of_the_gpu(cuda: Arithmetic) -> None:
