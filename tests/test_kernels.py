@@ -446,7 +446,8 @@ from triton.compiler import ASTSource
 
 from pp3.kernels import proposal, search, verifier
 
-POINTERS = dict.fromkeys(("keys_ptr", "candidates_ptr", "mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr"), "*i64")
+WIDE = ("keys_ptr", "candidates_ptr", "mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr")
+POINTERS = dict.fromkeys(WIDE, "*i64")
 SCALARS = {"request_stride": "i64", "tau": "fp32"}
 TILES = {proposal: proposal.TILE, verifier: verifier.TILE}
 SIZES = {"ROWS": 1, "COLUMNS": 8, "TILES": 16, "K": 32, "CHUNK": verifier.CHUNK}
@@ -456,7 +457,8 @@ def build(module, kernel, width=None, sizes={}, **read):
     types, constants = {}, {}
     for place, name in enumerate(kernel.arg_names):
         if name.isupper():
-            types[name], constants[place,] = "constexpr", (SIZES | {"TILE": TILES.get(module), "WIDTH": width} | sizes)[name]
+            chosen = SIZES | {"TILE": TILES.get(module), "WIDTH": width} | sizes
+            types[name], constants[place,] = "constexpr", chosen[name]
         elif name.endswith("_ptr"):
             types[name] = (POINTERS | read).get(name, "*i32")
         else:
