@@ -336,6 +336,7 @@ def test_they_say_what_they_are_made_of() -> None:
         "exponential.py",
         "philox.py",
         "proposal.py",
+        "search.py",
         "verifier.py",
     }
     assert set(plain) - set(kernels) == {"pp3/harness/samplers/reference.py"}
