@@ -4,11 +4,15 @@ from pp3.harness import backends, bits
 
 
 def main() -> None:
-    """Compare a small choice of rows with the reference on the GPU."""
+    """Compare a small choice of rows with the reference on the GPU, launched as few rows and as many are."""
     arithmetic = backends.start(backends.Backend.CUDA)
+    from pp3.kernels import proposal, verifier
+
     bits.PROPOSAL_VOCABS, bits.COPIES = (97, 8300), 1
-    bits.VERIFY_VOCABS, bits.VERIFY_ROWS = (2100,), 24
+    bits.VERIFY_VOCABS, bits.VERIFY_ROWS = (200, 2100), 24
     results = [*bits.proposal_bits(arithmetic), *bits.verify_bits(arithmetic)]
+    proposal.MANY = verifier.MANY = 1
+    results += [*bits.proposal_bits(arithmetic), *bits.verify_bits(arithmetic)]
     print("rows", sum(result.rows for result in results), "mismatches", sum(result.mismatches for result in results))
 
 
