@@ -100,6 +100,20 @@ def test_pieces_give_the_receipt_of_a_whole_run(once: Path, measure: Callable[[C
     assert found["seed"]["counter"] == 9
 
 
+def test_pieces_compare_requests_at_the_distance_of_any_batch_size(
+    campaign: Path, tmp_path: Path, measure: Callable[[Campaign, Seed], Measured]
+) -> None:
+    """A row of two launches of 48 is met 48 requests later, which is no usual distance."""
+    campaign.write_text(CAMPAIGN.replace("203", "807") + "batch_sizes = [6, 48]\n")
+    given = ("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o")
+    assert run(*given) == INCONCLUSIVE
+    found = {(row["id"], row["batch"]): row for row in predicate_in(tmp_path / "o")["cells"]}
+    one = whole(campaign, measure, 9)
+    assert {key: row["counts"] for key, row in found.items()} == one.counts
+    assert {key: row["first"] for key, row in found.items()} == one.first
+    assert sum(sum(row["counts"]) for (cell, _), row in found.items() if "/requests-48/" in cell)
+
+
 @pytest.fixture
 def sharded(campaign: Path, once: Path, tmp_path: Path) -> tuple[Path, list[Path]]:
     """The receipt of a whole campaign, and the same campaign as three shards in folders of their own."""
@@ -375,15 +389,6 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "no GPUs": (["--dir", "new", "--gpus", "all"], 69, "0 GPUs are visible here"),
     "Dask without a device": (["--dir", "new", "--dask", "tcp://x"], 2, "--dask needs --device"),
 }
-
-
-def test_a_batch_size_that_pieces_cannot_count_is_refused(tmp_path: Path, capsys: Any) -> None:
-    """It has a distance of its own between requests, which a whole run counts and a piece does not."""
-    path = tmp_path / "six.toml"
-    path.write_text(CAMPAIGN + "batch_sizes = [6]\n")
-    assert run("--campaign", path, "--dir", tmp_path / "d", "--counter", "9") == Exit.USAGE
-    assert "batch size 6; in pieces it must be one of 1, 2, 3, 4, 8" in capsys.readouterr().err
-    assert list((tmp_path / "d").iterdir()) == []
 
 
 @pytest.mark.parametrize(("options", "code", "said"), REFUSED.values(), ids=REFUSED)

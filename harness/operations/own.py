@@ -11,7 +11,6 @@ import msgspec
 from pp3.harness import campaign as campaigns
 from pp3.harness import promise
 from pp3.harness.backends import Backend
-from pp3.harness.dependence import LAGS
 from pp3.harness.errors import CampaignError, VerificationError
 from pp3.harness.evidence import execution, store
 from pp3.harness.evidence.moment import moment, utc
@@ -34,12 +33,6 @@ def checked(path: Path | None, said: Mapping[str, Any]) -> campaigns.Campaign:
     chosen = campaigns.load(path, said)
     promise.keep(chosen, str(path or "default campaign"))
     campaigns.check_sampler(chosen, campaigns.our_limits())
-    for size in chosen.spec.batch_sizes:
-        if size not in LAGS:  # a piece counts pairs of requests at the usual distances only
-            raise CampaignError(
-                f"{path or 'default campaign'}: batch size {size}; in pieces it must be one of "
-                f"{', '.join(map(str, LAGS))}: give one of those, or run the campaign in one piece"
-            )
     return chosen
 
 

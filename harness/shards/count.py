@@ -5,7 +5,7 @@ from typing import Any
 from pp3.harness import backends, paired
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import SHARD, Campaign
-from pp3.harness.design import cells_of
+from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.run import PARTS, campaign_document, kernel_evidence, sampled_batch
 from pp3.harness.samplers.contract import Sampler
@@ -39,7 +39,7 @@ def count(campaign: Campaign, seed: Seed, sampler: Sampler, backend: Backend, pi
     if piece.stage is Stage.PAIRED:
         tally = paired.run(sampler, target, piece.depth, seed, piece.first, piece.pairs)
         return {"depth": piece.depth, "target": target.name, **tally.plain()}
-    cells = cells_of(target, piece.depth)
+    cells = cells_of(target, piece.depth, lags_of(campaign))
     counted = Tally(target, piece.depth, cells)
     for first in range(piece.first, piece.end, SHARD):
         batch = sampled_batch(target, piece.depth, piece.batch, seed, first, min(first + SHARD, piece.end))
