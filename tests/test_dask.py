@@ -26,7 +26,7 @@ from pp3.harness.shards.cut import cut
 
 ROOT = Path(__file__).resolve().parents[1]
 CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 97\npaired = 5\ndepths = [4]\n'
-OF_RUN = ("run", "execution", "environment")
+OF_RUN = ("run", "execution", "environment", "timings")
 SOON = 60.0  # seconds within which whatever is waited for must come
 QUICK = {  # what is minutes in Dask's defaults
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s",

@@ -50,6 +50,7 @@ def connect(address: str, workers: float = WORKERS) -> Engine:
         ahead=AHEAD,
         lost=(KilledWorker, CommClosedError),
         stop=stop,
+        close=lambda: client.close(timeout=CONNECT),
         begin=begin,
         look=Watch(client, address, workers),
     )

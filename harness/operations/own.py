@@ -22,7 +22,7 @@ from pp3.harness.operations.tiling import check
 from pp3.harness.qualify import finish
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import Seed
-from pp3.harness.shards.cut import Piece, cut
+from pp3.harness.shards.cut import Piece, Stage, cut
 from pp3.harness.shards.join import join
 
 KIND = "qualify"
@@ -99,7 +99,10 @@ def conclude(
         measured.kernels["identity"] |= {"gpu": " and ".join(sorted(set(devices)))}
     ran = execution.plain(max(1, folder.attempts() + others), devices, len(folder.repeated()), folder.unequal())
     started = moment(manifest["startedUtc"])
-    measured.seconds["pieces"] = sum(part["nanoseconds"] for part in parts.values()) / 1e9
+    measured.timings = timings(cut(campaign, backend), parts)
+    for piece in cut(campaign, backend):
+        spent = measured.seconds.get(piece.stage.value, 0.0)
+        measured.seconds[piece.stage.value] = spent + parts[piece.name]["nanoseconds"] / 1e9
     seed = Seed.of(manifest["planSha256"], manifest["counter"])
     return finish(
         campaign,
@@ -114,6 +117,22 @@ def conclude(
         ran,
         write_or_find,
     )
+
+
+def timings(pieces: list[Piece], parts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Nanoseconds of every piece, those of equal size and cell in one row: as harness/stopwatch.py, beside the counts.
+
+    The first piece of a process holds what it loads and compiles too.
+    """
+    samples: dict[str, list[int]] = {}
+    for piece in pieces:
+        name = f"{_cell(piece)}/piece-of-{piece.requests}-requests"
+        if piece.stage is Stage.KERNELS:
+            name = f"{piece.stage}/{piece.part}"
+        elif piece.stage is Stage.PAIRED:
+            name = f"{piece.target}/depth-{piece.depth}/piece-of-{piece.pairs}-pairs"
+        samples.setdefault(name, []).append(max(1, parts[piece.name]["nanoseconds"]))
+    return [{"id": name, "samples": found, "unit": "ns"} for name, found in samples.items()]
 
 
 def described(backend: Backend) -> Description:
