@@ -20,7 +20,13 @@ from pp3.harness.seeds import Seed
 
 CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
 INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
-OF_RUN = ("run", "execution", "seed", "environment", "timings")  # what two runs may say differently; the seed's `chosen`
+OF_RUN = (
+    "run",
+    "execution",
+    "seed",
+    "environment",
+    "timings",
+)  # what two runs may say differently; the seed's `chosen`
 
 
 @pytest.fixture(autouse=True)

@@ -87,10 +87,13 @@ class _Drive:
     def _wait(self) -> set[Future[Any]]:
         """Pieces that have ended, one at least. SilentError if none does."""
         begun, silence = time.monotonic(), self.silence()
-        while (left := begun + silence - time.monotonic()) > 0:
-            done, _ = wait(self.running, min(left, LOOK), FIRST_COMPLETED)
+        while True:
+            left = begun + silence - time.monotonic()
+            done, _ = wait(self.running, min(max(0.0, left), LOOK), FIRST_COMPLETED)
             if done:
                 return done
+            if left <= 0:
+                break
             self.engine.look()
         named = ", ".join(sorted(self.running.values())[:3])
         raise SilentError(
