@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from pp3.harness.campaign import Campaign, load, plan_sha256
 from pp3.harness.errors import Exit
 from pp3.harness.evidence import receipt, store
 from pp3.harness.operations import own
+from pp3.harness.operations.engines import Engine, serial
 from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
 
@@ -410,6 +412,46 @@ def test_bad_input_is_refused(
     capsys.readouterr()
     assert run(*options, *given) == code
     assert said in capsys.readouterr().err
+
+
+NOT_BEGUN: dict[str, tuple[list[str], int, str]] = {
+    "a shard past the last": (["--shard", "3/2"], 2, "give i/n"),
+    "more shards than pieces": (["--shard", "1/999999"], 2, "pieces; take n up to that"),
+    "an --out that holds files": (["--out", "full"], 2, "already holds 1 files"),
+    "an --out that is a file": (["--out", "full/file"], 2, "--out full/file: "),
+    "no scheduler": (["--dask", "nonsense://x"], 69, "no scheduler answers there"),
+    "a scheduler, and an --out that holds files": (["--dask", "tcp://there:1", "--out", "full"], 2, "already holds 1"),
+    "no GPUs": (["--gpus", "all"], 69, "0 GPUs are visible here"),
+    "a --dir below a file": (["--dir", "full/file/d"], 2, "--dir full/file/d: Not a directory"),
+}
+
+
+@pytest.mark.parametrize(("options", "code", "said"), NOT_BEGUN.values(), ids=NOT_BEGUN)
+def test_what_is_refused_spends_no_counter(
+    options: list[str], code: int, said: str, campaign: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves neither a folder nor a campaign in one."""
+    from pp3.harness.operations import dask_engine
+
+    closed = []
+
+    def connect(address: str) -> Engine:
+        if "there" not in address:
+            return real(address)
+        return replace(serial(apart=False), close=lambda: closed.append(address))
+
+    real = dask_engine.connect
+    monkeypatch.setattr(dask_engine, "connect", connect)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Path("full").mkdir()
+    Path("full/file").touch()
+    before = sorted(Path().rglob("*"))
+    device = ["--device", "cpu"] if "--dask" in options else []
+    folder = [] if "--dir" in options else ["--dir", "new"]
+    assert run("--campaign", campaign, "--counter", "3", *folder, *device, *options) == code
+    assert said in capsys.readouterr().err
+    assert sorted(Path().rglob("*")) == before
+    assert closed == (["tcp://there:1"] if "tcp://there:1" in options else [])
 
 
 def test_other_sources_do_not_go_on(
