@@ -345,7 +345,10 @@ def test_gpus_are_named_as_the_driver_takes_them(
 def test_a_worker_with_other_sources_refuses() -> None:
     """By digest, before it does anything."""
     manifest = {"kind": "qualify", "sourcesSha256": "0" * 64}
-    with pytest.raises(ForeignSourcesError, match=f"hash to {sources_sha256('qualify')}, those of the campaign to 000"):
+    with pytest.raises(
+        ForeignSourcesError,
+        match=f"this worker: its sources hash to {sources_sha256('qualify')}, those of the campaign to 000",
+    ):
         perform({"manifest": manifest, "name": "x"})
 
 

@@ -435,6 +435,7 @@ def test_two_detached_at_once_from_two_scratch_folders(place: Place) -> None:
     finally:
         env = place.env | {"TMUX_TMPDIR": f"{other}/tmux"}
         subprocess.run(["tmux", "-L", "pp3", "kill-server"], env=env, capture_output=True, check=False)
+        place.tmux("kill-server")
         soon(place.free)
 
 

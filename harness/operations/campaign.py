@@ -132,7 +132,7 @@ def _terminated() -> Iterator[None]:
 
 
 def open_folder(path: Path, resume: bool, shard: bool) -> Folder:
-    """The folder of a campaign, not made yet. CampaignError if it is another's, or if there is nothing to go on with."""
+    """The folder of a campaign, not made yet. CampaignError if it is another's, or there is nothing to go on with."""
     folder = Folder(path)
     if path.exists() and not path.is_dir():
         raise CampaignError(f"--dir {path}: it is no folder")
