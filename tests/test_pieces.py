@@ -19,6 +19,7 @@ from pp3.harness.operations import own
 from pp3.harness.operations.engines import Engine, serial
 from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
+from pp3.harness.shards.cut import Stage
 
 CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
 INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
@@ -120,6 +121,23 @@ def test_pieces_compare_requests_at_the_distance_of_any_batch_size(
     assert {key: row["counts"] for key, row in found.items()} == one.counts
     assert {key: row["first"] for key, row in found.items()} == one.first
     assert sum(sum(row["counts"]) for (cell, _), row in found.items() if "/requests-48/" in cell)
+
+
+def test_a_receipt_says_how_long_pieces_took(once: Path) -> None:
+    """Each once, in the order of the plan, those of one size and cell in one row."""
+    manifest = json.loads((once / "d" / "campaign.json").read_bytes())
+    pieces = own.pieces_of(manifest)
+    took = {path.stem: json.loads(path.read_bytes())["nanoseconds"] for path in (once / "d" / "parts").iterdir()}
+    rows = {row["id"]: row["samples"] for row in predicate_in(once / "o")["timings"]}
+    of_half = [piece for piece in pieces if piece.requests and piece.depth == 4 and piece.batch == 1]
+    assert len(of_half) == 2  # halves of 26 requests, 13 each
+    assert rows["sparse-tail/depth-4/batch-1/piece-of-13-requests"] == [took[piece.name] for piece in of_half]
+    assert rows["kernels/verify"] == [took["kernels,verify"]]
+    assert rows["sparse-tail/depth-4/piece-of-9-pairs"] == [
+        took[piece.name] for piece in pieces if piece.stage is Stage.PAIRED and piece.depth == 4
+    ]
+    assert sum(map(sum, rows.values())) == sum(took.values())
+    assert sum(map(len, rows.values())) == len(pieces)
 
 
 @pytest.fixture
