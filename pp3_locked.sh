@@ -106,6 +106,7 @@ fi
 
 if [ -n "$inside" ]; then
     exec > >(trap '' HUP INT TERM && exec tee -a -- "$PP3_SCRATCH/detached.log") 2>&1
+    printf 'pp3_locked: --%s, begun %s; a line a minute here, more by  pp3 status %q\n' "$mode" "$(date -u +%FT%TZ)" "$PP3_SCRATCH"
 fi
 
 export TMPDIR=$run/tmp PYTHONPYCACHEPREFIX=$run/bytecode

@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from pp3.harness.errors import Exit
+from pp3.harness.operations.folder import Folder
+from pp3.harness.operations.status import Status
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("harness", "kernels", "targets", "pp3", "pyproject.toml", "pp3_locked.sh")
@@ -437,6 +439,28 @@ def test_two_detached_at_once_from_two_scratch_folders(place: Place) -> None:
         subprocess.run(["tmux", "-L", "pp3", "kill-server"], env=env, capture_output=True, check=False)
         place.tmux("kill-server")
         soon(place.free)
+
+
+def test_progress_is_said_in_the_session(tree: Path, place: Place) -> None:
+    """A line now and then, of what the campaign's status says; here much more often than in life."""
+    copy = copied(place.folder / "often", symlinks=True)
+    shutil.copy(tree / "harness" / "cli.py", copy / "harness" / "cli.py")
+    module = copy / "harness" / "operations" / "supervise.py"
+    text = module.read_text("utf-8")
+    assert "SAY_S = 60.0" in text
+    module.write_text(text.replace("SAY_S = 60.0", "SAY_S = 0.02"))
+    place.tree = copy
+    campaign = place.folder / "campaign"
+    manifest = {"backend": "", "counter": 1, "kind": "", "planSha256": "", "sourcesSha256": ""}
+    Folder(campaign).begin(manifest)
+    assert place.run("--detach", "--qualify", "--dir", str(campaign), "ready", "wait")[0] == 0
+    Status(folder=campaign, attempt=1, shard="1/1", cells={"a": 70}, pieces=9, done_pieces=2).write()
+    log = place.scratch / "detached.log"
+    soon(lambda: "shard 1/1: running, 2 of 9 pieces, 0 of 70 requests, 0 a second\n" in log.read_text("utf-8"))
+    assert "pp3_locked: --qualify, begun 2" in log.read_text("utf-8")
+    soon(lambda: "2 of 9 pieces" in place.tmux("capture-pane", "-p", "-t", "=PP3:").stdout)
+    os.kill(place.child(), signal.SIGKILL)
+    soon((place.scratch / "detached.exit").exists)
 
 
 def test_what_is_refused_in_the_session_is_told(place: Place) -> None:

@@ -8,8 +8,9 @@
     stalled/NNNN.json   how long that start has waited for any piece to end, in vain
     status/NNNN.json    how far that start has come (status.py); replaced again and again
     events.jsonl        one line for each thing that happened
+    verdict.json        what came of it, and where its receipt lies
 
-All but the last two are canonical bytes, written whole under their name or not at all, and never replaced.
+All but the last three are canonical bytes, written whole under their name or not at all, and never replaced.
 """
 
 import contextlib

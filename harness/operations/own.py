@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pp3.harness.evidence import execution, store
 from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.operations.campaign import Task
 from pp3.harness.operations.folder import Folder
-from pp3.harness.operations.found import write_or_find
+from pp3.harness.operations.found import keep
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.tiling import check
 from pp3.harness.qualify import finish
@@ -115,7 +116,7 @@ def conclude(
         as_json,
         clock,
         ran,
-        write_or_find,
+        partial(keep, folder),
     )
 
 

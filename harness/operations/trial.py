@@ -17,7 +17,7 @@ from pp3.harness.operations.begin import begin
 from pp3.harness.operations.campaign import Task, parse_shard, run_tasks, said_of
 from pp3.harness.operations.engines import Engine
 from pp3.harness.operations.folder import Folder, same
-from pp3.harness.operations.found import open_out, write_or_find
+from pp3.harness.operations.found import keep, open_out
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.tiling import check
 from pp3.harness.operations.where import Where
@@ -192,7 +192,7 @@ def conclude(
     )
     started = moment(manifest["startedUtc"])
     statement = trial_receipt.build(found, manifest["counter"], manifest["chosen"], started, judged, ran)
-    written = write_or_find(statement, folders.receipts)
+    written = keep(folder, statement, folders.receipts)
     result = Ran(
         found=found,
         judged=judged,
