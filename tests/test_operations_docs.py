@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # it has no types
 
 from pp3.harness import cli
 from pp3.harness.evidence import ledger

@@ -451,7 +451,7 @@ def test_what_is_refused_spends_no_counter(
     """And leaves neither a folder nor a campaign in one."""
     from pp3.harness.operations import dask_engine
 
-    closed = []
+    closed: list[str] = []
 
     def connect(address: str) -> Engine:
         if "there" not in address:
