@@ -67,18 +67,36 @@ printf '%4096s' '' 2>/dev/null >"$run/tmp/room" || fail 74 "PP3_SCRATCH=$PP3_SCR
 if [ ! -e "$PP3_LOCK" ]; then
     (umask 0 && : >>"$PP3_LOCK") 2>/dev/null || fail 74 "PP3_LOCK=$PP3_LOCK cannot be made: give a file in a folder that can be written"
 fi
+(: <"$PP3_LOCK") 2>/dev/null || fail 74 "PP3_LOCK=$PP3_LOCK cannot be read: it belongs to $(stat -c %U -- "$PP3_LOCK" 2>/dev/null || printf somebody), whose  chmod a+r  makes it everybody's; a lock of your own would not keep the two of you apart"
+exec {lock}<"$PP3_LOCK" # flock opens it again by this descriptor: by its name, the kernel may refuse a file of another user's
+lock=/proc/self/fd/$lock
 
 if [ -n "$detach" ]; then
     export TMUX_TMPDIR=$PP3_SCRATCH/tmux
     unset TMUX
     mkdir -p -- "$TMUX_TMPDIR"
+    started=$PP3_SCRATCH/detach.lock # of two at once, the second looks when the first has its session
+    exec {turn}>"$started"
+    flock -w 60 "$turn" || fail 75 'another --detach is under way'
     session=(tmux -f /dev/null -L pp3)
     ! "${session[@]}" has-session -t =PP3 2>/dev/null || fail 75 "the session PP3 runs already; look at it with  TMUX_TMPDIR=$TMUX_TMPDIR tmux -L pp3 attach -t PP3"
     taken=0
-    flock -n -E 75 -o "$PP3_LOCK" true || taken=$?
+    flock -n -E 75 -o "$lock" true || taken=$?
     [ "$taken" -eq 0 ] || fail "$taken" "the lock $PP3_LOCK is held: another run is under way"
     rm -f -- "$PP3_SCRATCH/detached.exit"
-    "${session[@]}" new-session -d -s PP3 -c "$PWD" -- "$root/pp3_locked.sh" --inside-tmux "--$mode" "$@" || fail 69 'tmux did not start (its last words are above)'
+    touch -- "$started"
+    "${session[@]}" new-session -d -s PP3 -c "$PWD" -- "$root/pp3_locked.sh" --inside-tmux "--$mode" "$@" {turn}>&- || fail 69 'tmux did not start (its last words are above)'
+    for ((look = 0; look < 100; look++)); do # until it is at work, or was refused, as by a GPU in use
+        [ ! "$PP3_SCRATCH/wrapper.json" -nt "$started" ] || break
+        if [ -e "$PP3_SCRATCH/detached.exit" ]; then
+            read -r status <"$PP3_SCRATCH/detached.exit"
+            [ "$status" -ne 0 ] || break
+            sleep 0.1 # for the last line of the log
+            tail -n 1 -- "$PP3_SCRATCH/detached.log" >&2
+            fail "$status" "it was refused at once; all it said is in $PP3_SCRATCH/detached.log"
+        fi
+        sleep 0.1
+    done
     printf 'started in the tmux session PP3\n'
     printf '  watch   TMUX_TMPDIR=%q tmux -L pp3 attach -t PP3\n' "$TMUX_TMPDIR"
     printf '  status  pp3 status %q\n' "$PP3_SCRATCH"
@@ -88,6 +106,7 @@ fi
 
 if [ -n "$inside" ]; then
     exec > >(trap '' HUP INT TERM && exec tee -a -- "$PP3_SCRATCH/detached.log") 2>&1
+    printf 'pp3_locked: --%s, begun %s; a line a minute here, more by  pp3 status %q\n' "$mode" "$(date -u +%FT%TZ)" "$PP3_SCRATCH"
 fi
 
 export TMPDIR=$run/tmp PYTHONPYCACHEPREFIX=$run/bytecode
@@ -104,7 +123,7 @@ command+=("$PP3_PYTHON" -m pp3.harness.operations.supervise "$$" "$run" "$mode" 
 set -m
 (
     trap '' INT TERM HUP
-    exec flock -n -E 75 -o "$PP3_LOCK" "${command[@]}"
+    exec flock -n -E 75 -o "$lock" "${command[@]}"
 ) </dev/null &
 job=$!
 set +m
@@ -124,8 +143,8 @@ while :; do
     passed='' again=1
 done
 case $status in 66 | 73) status=74 ;; esac # flock cannot open the lock
+[ "$status" -ne 75 ] || printf 'pp3_locked: the lock %s is held: another run is under way\n' "$PP3_LOCK" >&2
 if [ -n "$inside" ]; then # whole or not at all; a full disk changes no exit code
     { printf '%s\n' "$status" >"$PP3_SCRATCH/detached.new" && mv -f -- "$PP3_SCRATCH/detached.new" "$PP3_SCRATCH/detached.exit"; } || true
 fi
-[ "$status" -ne 75 ] || printf 'pp3_locked: the lock %s is held: another run is under way\n' "$PP3_LOCK" >&2
 exit "$status"

@@ -46,6 +46,7 @@ for command in receipt_commands.ALL:
 @click.option("--shard", metavar="I/N", help="Only this part of the pieces; `pp3 merge` joins them.")
 @click.option("--gpus", metavar="all|N", help="Run in pieces, one process a GPU.")
 @click.option("--dask", metavar="ADDRESS", help="Run in pieces on the workers of this Dask scheduler.")
+@click.option("--stall-timeout", type=int, metavar="SECONDS", help="Run in pieces; give up when none ends for so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def qualify(
     campaign: Path | None,
@@ -65,13 +66,14 @@ def qualify(
     shard: str | None,
     gpus: str | None,
     dask: str | None,
+    stall_timeout: int | None,
     as_json: bool,
 ) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
     from pp3.harness.operations.where import Where
     from pp3.harness.trial import campaign_file
 
-    where = Where(folder=folder, resume=resume, shard=shard, gpus=gpus, dask=dask)
+    where = Where(folder=folder, resume=resume, shard=shard, gpus=gpus, dask=dask, stall_timeout=stall_timeout)
     where.check()
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)

@@ -1,20 +1,16 @@
-"""What a campaign can see, decided before it runs: pooled cells, error budget, smallest detectable effect.
+"""What a campaign judges, decided before it runs: its cells, pooled into checks, and the share of alpha of each.
 
-Pooling and power follow from the null alone. Formulas: a multinomial goodness-of-fit statistic with df degrees of
-freedom and noncentrality N w^2, w^2 = sum (q_i - p_i)^2 / p_i; total variation is at most w / 2 (Cauchy-Schwarz), so
-an effect of that size is seen whatever its direction.
+Pooling follows from the null alone.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
-from pp3.harness import tails
 from pp3.harness.campaign import Campaign, pair_shards
 from pp3.harness.cells import CAMPAIGN, Cell, Event, enumerate_cells
 from pp3.harness.dependence import LAGS, WINDOW, dependence_cells
@@ -23,7 +19,6 @@ from pp3.harness.oracle import Law
 from pp3.harness.paired import rows_for
 from pp3.harness.places import Part, halves, placed
 from pp3.harness.pooling import Pooled, pool
-from pp3.harness.root import brent
 from pp3.harness.weights import Family
 from pp3.targets import Target
 
@@ -156,8 +151,8 @@ def design(campaign: Campaign) -> list[Check]:
 
 
 def families(found: list[Group]) -> set[Family]:
-    """Families that have a check, whatever it can decide."""
-    events = {cell.event for group in found for cell in group.cells}
+    """Families with a check that more than a forbidden outcome can fail, if there are enough requests."""
+    events = {cell.event for group in found for cell in group.cells if not _certain(cell)}
     single = {Family.RARE} if any(_singles(group) for group in found) else set()
     fit = {Family.FIT} if any(events.intersection(summed) for summed in SUMMED) else set()
     return {FAMILY[event] for event in events} | single | fit
@@ -289,20 +284,3 @@ def check_id(cell: Cell) -> str:
         return cell.id
     where = "" if cell.event in (Event.LENGTH, Event.JOINT, Event.BONUS) else f"/position-{cell.position}"
     return f"{start}{where}"
-
-
-@cache
-def noncentrality(alpha: float, df: int, power: float) -> float:
-    """Noncentrality at which a chi-square test of level alpha rejects with this power."""
-    critical = tails.chi2_isf(alpha, df)
-    return float(brent(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
-
-
-def detectable_tv(alpha: float, df: int, events: float, power: float) -> float:
-    """Smallest total variation that is seen whatever its direction, at `events` events."""
-    return min(1.0, math.sqrt(noncentrality(alpha, df, power) / events) / 2)
-
-
-def required_events(alpha: float, df: int, tv: float, power: float) -> int:
-    """Events at which a deviation of this total variation is seen whatever its direction."""
-    return math.ceil(noncentrality(alpha, df, power) / (2 * tv) ** 2)

@@ -3,6 +3,10 @@
 Every method has the three functions, on its own number of events. Effects have units: total variation of a law (of a
 coin: the shift of its probability), the share of pairs that copy, the ratio of one outcome's probability to its null,
 the factor of a variance.
+
+Of a law: a multinomial goodness-of-fit statistic has df degrees of freedom and noncentrality N w^2, w^2 =
+sum (q_i - p_i)^2 / p_i; total variation is at most w / 2 (Cauchy-Schwarz), so an effect of that size is seen whatever
+its direction.
 """
 
 import math
@@ -11,9 +15,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from scipy import special
+
 from pp3.harness import bounds, tails
 from pp3.harness.cells import Event
-from pp3.harness.design import Check, Method, detectable_tv, required_events
+from pp3.harness.design import Check, Method
+from pp3.harness.root import brent
 
 REFERENCE = 100  # events that an outcome is expected to have, whose ratio is said of outcomes one by one
 KNOWN = 10**10  # expected events up to which a Poisson tail is computed
@@ -114,6 +121,23 @@ def excluded(check: Check, g: float, events: int, confidence: float, hits: int) 
     elif unit is Unit.RATIO:
         size = math.inf
     return Effect(size=size, unit=unit)
+
+
+@cache
+def noncentrality(alpha: float, df: int, power: float) -> float:
+    """Noncentrality at which a chi-square test of level alpha rejects with this power."""
+    critical = tails.chi2_isf(alpha, df)
+    return float(brent(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
+
+
+def detectable_tv(alpha: float, df: int, events: float, power: float) -> float:
+    """Smallest total variation that is seen whatever its direction, at `events` events."""
+    return min(1.0, math.sqrt(noncentrality(alpha, df, power) / events) / 2)
+
+
+def required_events(alpha: float, df: int, tv: float, power: float) -> int:
+    """Events at which a deviation of this total variation is seen whatever its direction."""
+    return math.ceil(noncentrality(alpha, df, power) / (2 * tv) ** 2)
 
 
 @cache

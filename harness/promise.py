@@ -1,15 +1,16 @@
 """What a campaign promises to see, and whether it can: the total variation of a first token's law."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
 from pp3.harness.campaign import LARGEST_REQUESTS, Campaign
 from pp3.harness.cells import Event
-from pp3.harness.design import FAMILY, NO_SHARE, TOO_FEW, Check, design
+from pp3.harness.design import NO_SHARE, TOO_FEW, Check, design, families, groups
 from pp3.harness.errors import CampaignError
 from pp3.harness.power import detectable
+from pp3.harness.weights import Family
 
 USUAL_POOL = 100
 PROMISED = (Event.TOKEN, Event.FULL_TARGET, Event.PROPOSAL, Event.JOINT)  # a first token, by itself or in its round
@@ -65,14 +66,16 @@ def fillable(requests: int, pool: int, where: str) -> None:
         )
 
 
-def supported(checks: Sequence[Check], weights: Mapping[str, float], where: str) -> None:
-    """CampaignError for a share of alpha given to a family of which a profile has no check."""
-    families = dict.fromkeys(FAMILY[check.event].value for check in checks)
+def supported(there: Collection[Family], weights: Mapping[str, float], where: str) -> None:
+    """CampaignError for a share of alpha given to a family of which a profile has no check that could spend it.
+
+    Where no family has one, any division does.
+    """
     for family, share in weights.items():
-        if share and family not in families:
+        if share and there and family not in there:
             raise CampaignError(
                 f"{where}: weights.{family} = {share:g}, and this profile has no check of that family; give its share "
-                f"to {', '.join(families)}"
+                f"to {', '.join(known.value for known in Family if known in there)}"
             )
 
 
@@ -80,7 +83,7 @@ def keep(campaign: Campaign, where: str) -> None:
     """CampaignError if a campaign cannot do what it asks for or see what it promises, with what would."""
     spec = campaign.spec
     fillable(spec.requests, spec.pool, where)
-    supported(design(campaign), spec.weights, where)
+    supported(families(groups(campaign)), spec.weights, where)
     if not spec.detect:
         return
 

@@ -4,7 +4,7 @@ from scipy import stats
 
 from pp3.harness.battery import SEED_FAMILY_ALPHA
 from pp3.harness.bounds import upper
-from pp3.harness.design import detectable_tv, noncentrality
+from pp3.harness.power import detectable_tv, noncentrality
 
 P_VALUES = (0.972743, 0.923190, 0.537776, 0.045524, 0.600565)
 REQUESTS = 20_000

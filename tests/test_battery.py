@@ -12,8 +12,9 @@ from scipy import stats
 from pp3.harness import battery, campaign
 from pp3.harness.battery import SEED_FAMILY_ALPHA, judge, number, seed_family, statistics
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import CERTAIN, NO_SHARE, TOO_FEW, Check, Method, detectable_tv
+from pp3.harness.design import CERTAIN, NO_SHARE, TOO_FEW, Check, Method
 from pp3.harness.pooling import Pooled, pool
+from pp3.harness.power import detectable_tv
 from pp3.harness.verdict import all_cells
 
 SHARES = [40, 25, 15, 10, 6, 4]

@@ -10,8 +10,8 @@ import pytest
 from scipy import special, stats
 
 from pp3.harness import bounds
-from pp3.harness.design import detectable_tv, noncentrality
 from pp3.harness.errors import CampaignError
+from pp3.harness.power import detectable_tv, noncentrality
 
 Law = npt.NDArray[np.float64]
 Shape = Callable[[int], Law]

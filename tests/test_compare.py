@@ -433,6 +433,19 @@ def test_timings_of_different_machines_are_refused(
     assert said["conclusion"] == "no-regression"
 
 
+def test_timings_of_different_things_are_refused(old: Path, tmp_path: Path) -> None:
+    """As those of launches and those of a campaign's pieces; one that both hold is compared."""
+    piece = {"id": "disjoint/depth-4/piece-of-64-pairs", "samples": [5] * 9, "unit": "ns"}
+    [first, *_] = canonical.decode(old.read_bytes())["predicate"]["timings"]
+    pieces = resealed(old, lambda s: s["predicate"].update(timings=[piece]), tmp_path / "pieces")
+    found = compared(old, pieces)
+    assert (found.exit, found.timings) == (Exit.OK, [])
+    assert found.not_timing == f"nothing was timed in both: {first['id']} there, {piece['id']} here"
+    both = resealed(old, lambda s: s["predicate"].update(timings=[piece, first]), tmp_path / "both")
+    assert [row.id for row in compared(both, pieces).timings] == [piece["id"]]
+    assert [row.id for row in compared(old, both).timings] == [first["id"]]
+
+
 @pytest.mark.parametrize("without", ["OLD", "NEW", "both"])
 def test_a_receipt_without_timings_is_compared_without(without: str, old: Path, tmp_path: Path) -> None:
     """Those written before they were taken."""

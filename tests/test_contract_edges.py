@@ -14,9 +14,10 @@ import torch
 
 from pp3.harness import campaign, run
 from pp3.harness.cells import enumerate_cells
-from pp3.harness.design import design, detectable_tv
+from pp3.harness.design import design
 from pp3.harness.errors import CampaignError
 from pp3.harness.oracle import Law
+from pp3.harness.power import detectable_tv
 from pp3.harness.samplers import kernels as sampler_module
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.samplers.reference import ReferenceSampler

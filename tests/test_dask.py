@@ -7,6 +7,7 @@ kernels' evidence is made by hand (quick_pieces); each piece is held up by the t
 import json
 import os
 import random
+import re
 import select
 import shutil
 import signal
@@ -26,7 +27,7 @@ from pp3.harness.shards.cut import cut
 
 ROOT = Path(__file__).resolve().parents[1]
 CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 97\npaired = 5\ndepths = [4]\n'
-OF_RUN = ("run", "execution", "environment")
+OF_RUN = ("run", "execution", "environment", "timings")
 SOON = 60.0  # seconds within which whatever is waited for must come
 QUICK = {  # what is minutes in Dask's defaults
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s",
@@ -279,27 +280,51 @@ def test_a_hundred_disturbed_campaigns(cluster: Cluster, whole: bytes, request: 
 def test_a_worker_with_other_sources_is_refused(cluster: Cluster) -> None:
     """By digest, before any shard runs; the worker is named."""
     cluster.worker()
-    cluster.worker("5" * 64)
+    foreign = cluster.worker("5" * 64)
     distributed = pytest.importorskip("distributed")
     with distributed.Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=SOON)
     campaign = cluster.campaign("d")
     assert campaign.wait(SOON) == Exit.NEGATIVE
     said = campaign.log.read_text()
-    assert "pp3: error: worker tcp://127.0.0.1:" in said
-    assert f"its sources hash to {'5' * 64}" in said
+    assert f"pp3: error: worker {address(foreign)}: its sources hash to {'5' * 64}; those of the campaign" in said
+    assert said.count("worker tcp://") == 1  # the other one is not named
     assert list(cluster.marks.iterdir()) == []
 
 
 def test_a_late_worker_with_other_sources_is_refused_too(cluster: Cluster) -> None:
-    """It runs nothing; the campaign ends with the name of the piece that it was given."""
+    """It runs nothing; the campaign ends with its address and the piece that it was given."""
     cluster.worker()
     campaign = cluster.campaign("d")
     soon(lambda: cluster.at_work(cluster.workers[0]))
-    cluster.worker("5" * 64)
+    foreign = cluster.worker("5" * 64)
     assert campaign.wait(SOON) == Exit.NEGATIVE
-    assert "the sources of this worker hash to 5555" in campaign.log.read_text()
-    assert not cluster.at_work(cluster.workers[1])
+    said = campaign.log.read_text()
+    assert "pp3: error: piece " in said
+    assert f": worker {address(foreign)}: its sources hash to {'5' * 64}, those of the campaign" in said
+    assert not cluster.at_work(foreign)
+
+
+def test_foreign_workers_are_named_and_counted() -> None:
+    """Those that differ, and those that cannot say, up to three."""
+    from pp3.harness.operations.dask_engine import check_sources
+    from pp3.harness.operations.order import ForeignSourcesError
+
+    manifest = {"sourcesSha256": "a"}
+    check_sources({"one": "a", "two": "a"}, manifest)
+    found = {"one": "a", "two": "b", "three": ModuleNotFoundError("No module named 'pp3'"), "four": "c", "five": "d"}
+    with pytest.raises(ForeignSourcesError) as raised:
+        check_sources(found, manifest)
+    said = str(raised.value)
+    assert said.startswith("worker five: its sources hash to d; worker four: its sources hash to c; worker three: ")
+    assert "No module named 'pp3'" in said
+    assert "; and 1 more of 5 workers; those of the campaign hash to a: install" in said
+
+
+def address(worker: Fork) -> str:
+    """Of a Dask worker, by its own log."""
+    [found] = set(re.findall(r"Start worker at: +(tcp://\S+)", worker.log.read_text()))
+    return str(found)
 
 
 def test_a_poison_piece_ends_with_its_name(cluster: Cluster) -> None:

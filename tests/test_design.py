@@ -23,11 +23,9 @@ from pp3.harness.design import (
     Check,
     Method,
     design,
-    detectable_tv,
-    noncentrality,
-    required_events,
 )
 from pp3.harness.pooling import pool
+from pp3.harness.power import detectable_tv, noncentrality, required_events
 from pp3.harness.verdict import all_cells
 
 

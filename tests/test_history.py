@@ -138,6 +138,26 @@ def test_what_is_no_receipt_is_named(made: Path, tmp_path: Path, capsys: pytest.
     assert said.out.count("\n") == 2
 
 
+def test_a_copy_is_taken_once(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under its own name where there is such a file, and the others are named; another run is no copy."""
+    one = at(made, tmp_path / "b", "2026-01-01T00:00:00Z")
+    at(made, tmp_path / "b", "2026-01-02T00:00:00Z")
+    copied = [tmp_path / "a" / "renamed.json", tmp_path / "c" / one.name]
+    for path in copied:
+        path.parent.mkdir()
+        path.write_bytes(one.read_bytes())
+    assert cli.run(["history", str(tmp_path), "--json"]) == Exit.OK
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert next((row["receipt"], row["state"]) for row in found["receipts"]) == (f"b/{one.name}", "current")
+    assert len(found["receipts"]) == 2
+    why = f"it is a copy of {one}, which is taken once"
+    assert found["leftOut"] == {str(path): why for path in copied}
+    assert [f"left out: {path}: {why}" in said.err for path in copied] == [True, True]
+    one.unlink()
+    assert next(row.receipt for row in history.history(tmp_path)[0]) == f"c/{one.name}"
+
+
 def test_the_table_fits_a_terminal(made: Path) -> None:
     """A row a receipt in 80 columns, whatever it is called; what is left out is in --json."""
     [row], _ = history.history(made.parent)

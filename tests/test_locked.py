@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from pp3.harness.errors import Exit
+from pp3.harness.operations.folder import Folder
+from pp3.harness.operations.status import Status
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("harness", "kernels", "targets", "pp3", "pyproject.toml", "pp3_locked.sh")
@@ -389,6 +391,99 @@ def test_detach_while_another_runs(place: Place) -> None:
     assert place.tmux("has-session", "-t", "=PP3").returncode
     first.send_signal(signal.SIGINT)
     first.wait(SOON)
+
+
+def test_two_detached_at_once(place: Place) -> None:
+    """The second comes between the first one's look for a session and its making one: it waits, and is refused."""
+    begun, go, folder = place.folder / "begun", place.folder / "go", place.folder / "slow"
+    folder.mkdir()
+    (folder / "tmux").write_text(
+        '#!/bin/bash\ncase " $* " in *" new-session "*)\n'
+        f'  : >"{begun}"\n  while [ ! -e "{go}" ]; do read -rt 0.01 <> <(:) || :; done ;;\nesac\n'
+        f'exec {shutil.which("tmux")} "$@"\n'
+    )
+    (folder / "tmux").chmod(0o755)
+    path = f"{folder}:{place.env['PATH']}"
+    first = place.start("--detach", "--qualify", "ready", "wait", PATH=path)
+    soon(begun.exists)
+    second = place.start("--detach", "--qualify", "0", PATH=path)
+    soon(lambda: "flock" in names_below(second.pid))
+    go.touch()
+    assert second.wait(SOON) == Exit.LOCKED
+    assert "the session PP3 runs already" in second.communicate()[1]
+    assert first.wait(SOON) == 0
+    assert not gone(place.child())
+
+
+def names_below(pid: int) -> list[str]:
+    """Commands of the children of a process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+            found += [name] if int(rest.split()[1]) == pid else []
+    return found
+
+
+def test_two_detached_at_once_from_two_scratch_folders(place: Place) -> None:
+    """As two users do: no session of one is the other's, the lock is. One is at work, one is told (75)."""
+    other = str(place.folder / "other")
+    both = [place.start("--detach", "--qualify", "ready", "wait", **more) for more in ({}, {"PP3_SCRATCH": other})]
+    try:
+        codes = [process.wait(SOON) for process in both]
+        assert sorted(codes) == [0, Exit.LOCKED]
+        assert "is held: another run is under way" in both[codes.index(Exit.LOCKED)].communicate()[1]
+        assert not gone(place.child())
+    finally:
+        env = place.env | {"TMUX_TMPDIR": f"{other}/tmux"}
+        subprocess.run(["tmux", "-L", "pp3", "kill-server"], env=env, capture_output=True, check=False)
+        place.tmux("kill-server")
+        soon(place.free)
+
+
+def test_progress_is_said_in_the_session(tree: Path, place: Place) -> None:
+    """A line now and then, of what the campaign's status says; here much more often than in life."""
+    copy = copied(place.folder / "often", symlinks=True)
+    shutil.copy(tree / "harness" / "cli.py", copy / "harness" / "cli.py")
+    module = copy / "harness" / "operations" / "supervise.py"
+    text = module.read_text("utf-8")
+    assert "SAY_S = 60.0" in text
+    module.write_text(text.replace("SAY_S = 60.0", "SAY_S = 0.02"))
+    place.tree = copy
+    campaign = place.folder / "campaign"
+    manifest = {"backend": "", "counter": 1, "kind": "", "planSha256": "", "sourcesSha256": ""}
+    Folder(campaign).begin(manifest)
+    assert place.run("--detach", "--qualify", "--dir", str(campaign), "ready", "wait")[0] == 0
+    Status(folder=campaign, attempt=1, shard="1/1", cells={"a": 70}, pieces=9, done_pieces=2).write()
+    log = place.scratch / "detached.log"
+    soon(lambda: "shard 1/1: running, 2 of 9 pieces, 0 of 70 requests, 0 a second\n" in log.read_text("utf-8"))
+    assert "pp3_locked: --qualify, begun 2" in log.read_text("utf-8")
+    soon(lambda: "2 of 9 pieces" in place.tmux("capture-pane", "-p", "-t", "=PP3:").stdout)
+    os.kill(place.child(), signal.SIGKILL)
+    soon((place.scratch / "detached.exit").exists)
+
+
+def test_what_is_refused_in_the_session_is_told(place: Place) -> None:
+    """By --detach itself, with its exit code: a GPU is in use."""
+    code, out, err = place.run("--detach", "--oracle", "0", **smi(place, apps="GPU-bbbb, 4242, python3 train.py, --x"))
+    assert (code, out) == (Exit.UNAVAILABLE, "")
+    assert "process 4242 (python3 train.py, --x) on GPU-bbbb" in err
+    assert f"all it said is in {place.scratch}/detached.log" in err
+
+
+def test_a_lock_that_another_user_keeps_is_named(place: Place) -> None:
+    """Whose it is, and what would share it; one that can be read is enough, whoever's it is."""
+    lock = Path(place.env["PP3_LOCK"])
+    lock.touch(0o000)
+    lock.chmod(0o000)
+    powerless = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.getuid() == 0 else []
+    command = [*powerless, str(place.tree / "pp3_locked.sh"), "--oracle", "0"]
+    done = subprocess.run(command, env=place.env, capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.IO
+    assert f"PP3_LOCK={lock} cannot be read: it belongs to {lock.owner()}, whose  chmod a+r" in done.stderr
+    lock.chmod(0o444)
+    done = subprocess.run(command, env=place.env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_kill_9_of_tmux(place: Place) -> None:

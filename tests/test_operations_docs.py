@@ -1,11 +1,16 @@
 """docs/operations.md and its example name commands, options, variables and files that there are."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]  # it has no types
 
 from pp3.harness import cli
 from pp3.harness.evidence import ledger
+from pp3.harness.operations.where import Where
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = (ROOT / "docs" / "operations.md").read_text("utf-8")
@@ -41,6 +46,64 @@ def test_every_variable_is_the_script_s_with_its_default() -> None:
     ):
         assert f"{name}=${{{name}:-{default}}}" in SCRIPT
         assert rows[name].strip().strip("`") == default
+
+
+def steps() -> list[str]:
+    """Commands of the example's job, one a line, with the values of its own variables."""
+    [job] = yaml.safe_load(NIGHTLY)["jobs"].values()
+    values = {name: value.replace("${{ github.workspace }}", "/w") for name, value in job["env"].items()}
+    lines = [line for step in job["steps"] for line in step.get("run", "").splitlines()]
+    for name, value in values.items():
+        lines = [line.replace(f"${name}", value) for line in lines]
+    return lines
+
+
+def parsed(command: str, words: list[str]) -> dict[str, Any]:
+    """What the command line makes of them."""
+    return dict(cli.commands.commands[command].make_context(command, list(words)).params)
+
+
+def test_the_example_s_commands_are_ours() -> None:
+    """Each is parsed as it is run; what one writes the next reads, below the folders that are kept."""
+    given: dict[str, list[dict[str, Any]]] = {}
+    for line in steps():
+        words = [word.replace("*.json", "1.json") for word in shlex.split(line.removeprefix("head="))]
+        if words[0] == "./pp3_locked.sh":
+            assert words[1] == "--qualify"
+            words = ["pp3", *(word.removeprefix("--") for word in words[1:2]), *words[2:]]
+        if Path(words[0]).name == "pp3":
+            given.setdefault(words[1], []).append(parsed(words[1], words[2:]))
+        else:
+            assert words[0] in ("make", "test") or words[0].startswith("$(awk"), line
+    first, again = given["qualify"]
+    assert (first["require_gpu"], first["resume"], again["resume"]) == (True, False, True)
+    assert first["folder"] == again["folder"] == Path("/w/nightly/pieces")
+    assert first["out"] == again["out"] == Path("/w/nightly/receipt")
+    [verify], [compare] = given["verify"], given["compare"]
+    assert verify["receipt"] == first["out"] / "1.json"
+    assert (verify["source"], verify["require_verdict"]) == (Path("."), "PASS")
+    assert (compare["old"], compare["new"]) == (Path("receipts/$head"), first["out"] / "1.json")
+    for where in (first, again):
+        Where(**{name: where[name] for name in ("folder", "resume", "shard", "gpus", "dask", "stall_timeout")}).check()
+
+
+def test_the_example_s_steps_go_on_as_it_says() -> None:
+    """Its target of make is there; it may read and no more; after a failure the rest is still done."""
+    workflow = yaml.safe_load(NIGHTLY)
+    [job] = workflow["jobs"].values()
+    run, again = (step for step in job["steps"] if "pp3_locked.sh" in step.get("run", ""))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert run["continue-on-error"] is True
+    assert f"steps.{run['id']}.outcome == 'failure'" in again["if"]
+    assert "hashFiles('nightly/pieces/campaign.json') != ''" in again["if"]
+    assert [step["if"] for step in job["steps"][-3:]] == ["always()"] * 3
+    assert job["steps"][-1]["with"]["path"].split() == [
+        "nightly/receipt",
+        "nightly/pieces/events.jsonl",
+        "nightly/pieces/status",
+    ]
+    for line in (line for line in steps() if line.startswith("make ")):
+        assert re.search(rf"^{re.escape(line.split()[1])}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 
 
 def test_the_example_finds_the_ledger_s_head() -> None:

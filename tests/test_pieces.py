@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,12 +16,20 @@ from pp3.harness.campaign import Campaign, load, plan_sha256
 from pp3.harness.errors import Exit
 from pp3.harness.evidence import receipt, store
 from pp3.harness.operations import own
+from pp3.harness.operations.engines import Engine, serial
 from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
+from pp3.harness.shards.cut import Stage
 
 CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
 INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
-OF_RUN = ("run", "execution", "seed", "environment")  # what two runs may say differently; the seed's `chosen`
+OF_RUN = (
+    "run",
+    "execution",
+    "seed",
+    "environment",
+    "timings",
+)  # what two runs may say differently; the seed's `chosen`
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +107,37 @@ def test_pieces_give_the_receipt_of_a_whole_run(once: Path, measure: Callable[[C
     assert found["execution"]["attempts"] == 1
     assert list(found["execution"]["devices"].values()) == [pieces] == [found["execution"]["pieces"]]
     assert found["seed"]["counter"] == 9
+
+
+def test_pieces_compare_requests_at_the_distance_of_any_batch_size(
+    campaign: Path, tmp_path: Path, measure: Callable[[Campaign, Seed], Measured]
+) -> None:
+    """A row of two launches of 48 is met 48 requests later, which is no usual distance."""
+    campaign.write_text(CAMPAIGN.replace("203", "807") + "batch_sizes = [6, 48]\n")
+    given = ("--campaign", campaign, "--dir", tmp_path / "d", "--counter", "9", "--out", tmp_path / "o")
+    assert run(*given) == INCONCLUSIVE
+    found = {(row["id"], row["batch"]): row for row in predicate_in(tmp_path / "o")["cells"]}
+    one = whole(campaign, measure, 9)
+    assert {key: row["counts"] for key, row in found.items()} == one.counts
+    assert {key: row["first"] for key, row in found.items()} == one.first
+    assert sum(sum(row["counts"]) for (cell, _), row in found.items() if "/requests-48/" in cell)
+
+
+def test_a_receipt_says_how_long_pieces_took(once: Path) -> None:
+    """Each once, in the order of the plan, those of one size and cell in one row."""
+    manifest = json.loads((once / "d" / "campaign.json").read_bytes())
+    pieces = own.pieces_of(manifest)
+    took = {path.stem: json.loads(path.read_bytes())["nanoseconds"] for path in (once / "d" / "parts").iterdir()}
+    rows = {row["id"]: row["samples"] for row in predicate_in(once / "o")["timings"]}
+    of_half = [piece for piece in pieces if piece.requests and piece.depth == 4 and piece.batch == 1]
+    assert len(of_half) == 2  # halves of 26 requests, 13 each
+    assert rows["sparse-tail/depth-4/batch-1/piece-of-13-requests"] == [took[piece.name] for piece in of_half]
+    assert rows["kernels/verify"] == [took["kernels,verify"]]
+    assert rows["sparse-tail/depth-4/piece-of-9-pairs"] == [
+        took[piece.name] for piece in pieces if piece.stage is Stage.PAIRED and piece.depth == 4
+    ]
+    assert sum(map(sum, rows.values())) == sum(took.values())
+    assert sum(map(len, rows.values())) == len(pieces)
 
 
 @pytest.fixture
@@ -377,15 +417,6 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
 }
 
 
-def test_a_batch_size_that_pieces_cannot_count_is_refused(tmp_path: Path, capsys: Any) -> None:
-    """It has a distance of its own between requests, which a whole run counts and a piece does not."""
-    path = tmp_path / "six.toml"
-    path.write_text(CAMPAIGN + "batch_sizes = [6]\n")
-    assert run("--campaign", path, "--dir", tmp_path / "d", "--counter", "9") == Exit.USAGE
-    assert "batch size 6; in pieces it must be one of 1, 2, 3, 4, 8" in capsys.readouterr().err
-    assert list((tmp_path / "d").iterdir()) == []
-
-
 @pytest.mark.parametrize(("options", "code", "said"), REFUSED.values(), ids=REFUSED)
 def test_bad_input_is_refused(
     options: list[str], code: int, said: str, campaign: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
@@ -399,6 +430,46 @@ def test_bad_input_is_refused(
     capsys.readouterr()
     assert run(*options, *given) == code
     assert said in capsys.readouterr().err
+
+
+NOT_BEGUN: dict[str, tuple[list[str], int, str]] = {
+    "a shard past the last": (["--shard", "3/2"], 2, "give i/n"),
+    "more shards than pieces": (["--shard", "1/999999"], 2, "pieces; take n up to that"),
+    "an --out that holds files": (["--out", "full"], 2, "already holds 1 files"),
+    "an --out that is a file": (["--out", "full/file"], 2, "--out full/file: "),
+    "no scheduler": (["--dask", "nonsense://x"], 69, "no scheduler answers there"),
+    "a scheduler, and an --out that holds files": (["--dask", "tcp://there:1", "--out", "full"], 2, "already holds 1"),
+    "no GPUs": (["--gpus", "all"], 69, "0 GPUs are visible here"),
+    "a --dir below a file": (["--dir", "full/file/d"], 2, "--dir full/file/d: Not a directory"),
+}
+
+
+@pytest.mark.parametrize(("options", "code", "said"), NOT_BEGUN.values(), ids=NOT_BEGUN)
+def test_what_is_refused_spends_no_counter(
+    options: list[str], code: int, said: str, campaign: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves neither a folder nor a campaign in one."""
+    from pp3.harness.operations import dask_engine
+
+    closed: list[str] = []
+
+    def connect(address: str) -> Engine:
+        if "there" not in address:
+            return real(address)
+        return replace(serial(apart=False), close=lambda: closed.append(address))
+
+    real = dask_engine.connect
+    monkeypatch.setattr(dask_engine, "connect", connect)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Path("full").mkdir()
+    Path("full/file").touch()
+    before = sorted(Path().rglob("*"))
+    device = ["--device", "cpu"] if "--dask" in options else []
+    folder = [] if "--dir" in options else ["--dir", "new"]
+    assert run("--campaign", campaign, "--counter", "3", *folder, *device, *options) == code
+    assert said in capsys.readouterr().err
+    assert sorted(Path().rglob("*")) == before
+    assert closed == (["tcp://there:1"] if "tcp://there:1" in options else [])
 
 
 def test_other_sources_do_not_go_on(

@@ -122,3 +122,15 @@ def test_parts_of_another_file_do_not_join(place: Path, capsys: pytest.CaptureFi
         file[1] = "0" * 64
     with pytest.raises(VerificationError, match="was run with another "):
         trial.joined(trial_of(manifest), [parts[0], changed], "d")
+
+
+def test_a_trial_that_is_refused_spends_no_counter(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And leaves no folder: its shards and its --out are looked at before."""
+    ours = ("pp3-runs", "new", "one")
+    before = sorted(path for name in ours for path in (place / name).rglob("*"))
+    assert run("--dir", "new", "--shard", "1/9") == Exit.USAGE
+    assert "this campaign has 2 pieces" in capsys.readouterr().err
+    assert run("--dir", "new", "--out", "one") == Exit.USAGE
+    assert "--out one already holds" in capsys.readouterr().err
+    assert sorted(path for name in ours for path in (place / name).rglob("*")) == before
+    assert not (place / "new").exists()

@@ -12,9 +12,10 @@ import pytest
 
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
+from pp3.harness.campaign import LARGEST_REQUESTS
 from pp3.harness.cells import Event
 from pp3.harness.dependence import LAGS, WINDOW, dependence_cells
-from pp3.harness.design import Check, Method, design, groups, lags_of
+from pp3.harness.design import FAMILY, Check, Method, design, families, groups, lags_of
 from pp3.harness.edition import Edition
 from pp3.harness.errors import CampaignError
 from pp3.harness.neighbours import Neighbours, pairs_in
@@ -33,6 +34,7 @@ from pp3.harness.trial.measured import Measured
 from pp3.harness.trial.plan import Trial, TrialSpec, make
 from pp3.harness.trial.problems import EVENTS, choose
 from pp3.harness.verdict import all_cells
+from pp3.harness.weights import DEFAULT
 from pp3.targets import Target, pairs
 
 SIZES = (0, 1, 2, 5, 127, 129, 1000, 4999, WINDOW - 1, WINDOW, WINDOW + 77, 3 * WINDOW + 12_345)
@@ -205,6 +207,21 @@ def test_what_is_usual_is_supported_whatever_the_requests() -> None:
             usual = make(spec, sampler.describe(), "it")
             given = plan(msgspec.structs.replace(spec, weights=usual.weights), sampler.describe(), "it", given=True)
             assert given.plan == usual.plan
+
+
+@pytest.mark.parametrize("sampler", [Multinomial(), StandardRejection()], ids=lambda sampler: type(sampler).__name__)
+def test_alpha_is_divided_among_the_families_that_can_decide(sampler: Any) -> None:
+    """Of each target alone, those that have a check which decides something of so many requests that all cells do."""
+    names = [problem.name for problem in make(TrialSpec(sampler="it"), sampler.describe(), "it").problems]
+    given = dict.fromkeys(DEFAULT, 1 / len(DEFAULT))
+    without = 0
+    for name in names:
+        spec = TrialSpec(sampler="it", targets=[name], requests=LARGEST_REQUESTS)
+        trial = make(msgspec.structs.replace(spec, weights=given), sampler.describe(), "it")
+        able = {FAMILY[check.event] for check in trial.checks if check.decides}
+        assert families(trial.groups) == able, name
+        without += able < {FAMILY[check.event] for check in trial.checks}
+    assert without
 
 
 @pytest.mark.parametrize("number", [0, 3, -1])

@@ -411,6 +411,23 @@ def test_what_cannot_be_compared_is_a_page_and_an_exit_of_3(
     assert "Nothing can be said" in page
 
 
+def test_a_history_of_a_folder_takes_a_copy_once(
+    old: Path, broken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says which it left out, there and on the page."""
+    for path in (old, broken):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "again").mkdir()
+    shutil.copy(old, tmp_path / "again")
+    assert cli.run(["report", "--history", str(tmp_path)]) == Exit.OK
+    again = tmp_path / "again" / old.name
+    said = f"pp3: left out: {again}: it is a copy of {tmp_path / old.name}, which is taken once\n"
+    assert capsys.readouterr().err == said
+    text = tags((tmp_path / "history.html").read_text("utf-8")).text
+    assert f"again/{old.name}" in text
+    assert f"it is a copy of {old.name}, which is taken once" in text
+
+
 def test_a_folder_of_other_files_is_indexed_with_what_was_left_out(
     old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from pp3.harness.errors import Exit
 ROOT = Path(__file__).resolve().parents[1]
 CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 97\npaired = 5\ndepths = [4]\n'
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork has one thread only
-OF_RUN = ("run", "execution", "environment")
+OF_RUN = ("run", "execution", "environment", "timings")
 # One process loads everything once; each campaign runs in a fork of it, which is killed and started again until it
 # ends by itself. An instant is a fraction of the time that a whole run takes, so that all of it is met.
 ROUNDS = """

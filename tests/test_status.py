@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from pp3.harness.errors import Exit
 from pp3.harness.evidence import store
 from pp3.harness.evidence.moment import utc
 from pp3.harness.operations.status import State, Status, lives, process, read_status, write_status
-from pp3.harness.operations.status_command import STALE, latest, standing
+from pp3.harness.operations.status_command import STALE, latest, progress, standing
 
 CELLS = {"sparse-tail/depth-4/batch-1": 1000, "sparse-tail/depth-5/batch-1": 500, "kernels": 0}
 
@@ -187,6 +188,52 @@ def test_the_scratch_folder_of_the_wrapper_names_its_campaign(
     assert cli.run(["status", str(scratch)]) == code
 
 
+def test_a_run_that_goes_on_is_not_stale(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, begun: tuple[Status, Clock], capsys: Any
+) -> None:
+    """While the wrapper's run has begun no piece, the start before it is shown as that; before any, it says so."""
+    begun[0].end(State.INTERRUPTED)
+    scratch = tmp_path_factory.mktemp("scratch")
+    later = utc(datetime.now(UTC) + timedelta(seconds=5))
+    said = {"mode": "qualify", "process": process(os.getpid()), "state": "running", "campaign": str(folder)}
+    write_status(scratch / "wrapper.json", said | {"startedUtc": later, "updatedUtc": later})
+    assert cli.run(["status", str(scratch)]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"pp3_locked --qualify: running, since {later}, in {folder}"
+    assert lines[1:3] == ["  no piece has been begun yet; the start before it:", "shard 1/1, start 2: ended"]
+    shutil.rmtree(folder / "status")
+    assert cli.run(["status", str(scratch)]) == Exit.OK
+    assert capsys.readouterr().out.splitlines()[1:] == ["  no piece has been begun yet"]
+    assert cli.run(["status", str(scratch), "--json"]) == Exit.OK
+    assert capsys.readouterr().out == "[]\n"
+
+
+@pytest.mark.parametrize(("code", "meaning"), [(0, " (passed)"), (3, " (inconclusive)"), (137, "")])
+def test_an_exit_code_is_explained(tmp_path: Path, code: int, meaning: str, capsys: Any) -> None:
+    """Of a run that has ended; one of a signal has none of ours."""
+    moment = utc(datetime.now(UTC))
+    said = {"mode": "oracle", "process": process(os.getpid()), "state": "ended", "exit": code, "updatedUtc": moment}
+    write_status(tmp_path / "wrapper.json", said | {"startedUtc": moment})
+    assert cli.run(["status", str(tmp_path)]) == (Exit.OK if code == 0 else Exit.INCONCLUSIVE)
+    assert capsys.readouterr().out == f"pp3_locked --oracle: ended, exit code {code}{meaning}, at {moment}\n"
+
+
+def test_what_is_to_come_without_requests_is_said(folder: Path, begun: tuple[Status, Clock], capsys: Any) -> None:
+    """When all requests are done, their rate says nothing any more."""
+    status, clock = begun
+    status.add("sparse-tail/depth-4/batch-1", 500)
+    clock.now += 1
+    status.add("sparse-tail/depth-5/batch-1", 500)
+    assert cli.run(["status", str(folder)]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["pieces", "4", "of", "7"]
+    assert lines[2] == "  requests  1,500 of 1,500"
+    assert re.fullmatch(r"  said at   \S+Z, 0 min \d\d s ago", lines[3])
+    assert lines[4] == "  to come   3 pieces without requests: kernels, pairs"
+    [one] = latest(folder)
+    assert progress(one) == "shard 1/1: running, 4 of 7 pieces, 1,500 of 1,500 requests"
+
+
 def test_a_real_campaign_leaves_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_pieces: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +248,9 @@ def test_a_real_campaign_leaves_it(
     assert cli.run(["status", "d", "--json"]) == Exit.OK
     [found] = json.loads(capsys.readouterr().out)
     assert found["requests"] == {"done": 33, "total": 33}
+    [receipt] = (tmp_path / "o").glob("*.json")
+    assert cli.run(["status", "d"]) == Exit.OK
+    assert capsys.readouterr().out.splitlines()[-2:] == ["verdict INCONCLUSIVE", f"  receipt   {receipt.resolve()}"]
     assert found["pieces"]["done"] == found["pieces"]["total"] == len(list((tmp_path / "d" / "parts").iterdir()))
     events = [json.loads(line) for line in (tmp_path / "d" / "events.jsonl").read_text("utf-8").splitlines()]
     assert sorted(event["piece"] for event in events if event["event"] == "piece") == sorted(

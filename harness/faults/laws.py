@@ -1,7 +1,7 @@
 """How large a fault is in each check, from exact laws: effect sizes, total variation and the requests that it needs.
 
 A multinomial test of df degrees of freedom sees N events of effect size w^2 = sum (q - p)^2 / p once N w^2 is its
-noncentrality (harness/design.py); p is the null's law of a cell and q the fault's, after the null's own pooling.
+noncentrality (harness/power.py); p is the null's law of a cell and q the fault's, after the null's own pooling.
 """
 
 import math
@@ -14,12 +14,12 @@ import numpy as np
 from scipy import stats
 
 from pp3.harness.cells import Cell, Event
-from pp3.harness.design import noncentrality
 from pp3.harness.faults.correct import Correct
 from pp3.harness.faults.fault import Fault, Shows
 from pp3.harness.faults.round_law import Mass, RoundLaw
 from pp3.harness.oracle import Law
 from pp3.harness.pooling import pool
+from pp3.harness.power import noncentrality
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.trial.problems import Problem, choose
 

@@ -19,7 +19,8 @@ import click
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence.moment import utc
 from pp3.harness.evidence.once import WRITING
-from pp3.harness.operations.drive import SILENCE, drive
+from pp3.harness.operations import stall
+from pp3.harness.operations.drive import SilentError, drive
 from pp3.harness.operations.engines import Engine
 from pp3.harness.operations.folder import Folder
 from pp3.harness.operations.order import Order
@@ -55,13 +56,19 @@ def parse_shard(text: str | None, tasks: int) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def run_tasks(folder: Folder, tasks: list[Task], engine: Engine, shard: str | None, silence: float = SILENCE) -> None:
-    """Run every piece of a shard whose part is not in the folder yet, and put it there."""
+def run_tasks(
+    folder: Folder, tasks: list[Task], engine: Engine, shard: str | None, stall_timeout: int | None = None
+) -> None:
+    """Run every piece of a shard whose part is not in the folder yet, and put it there.
+
+    stall_timeout: seconds without any piece that ends, after which it gives up; by default as `stall` says.
+    """
     number, of = parse_shard(shard, len(tasks))
     mine = {task.name: task for task in tasks[number - 1 :: of]}
     label = f"{number}/{of}"
     manifest = folder.manifest()
-    attempt = folder.attempt({"shard": label, "startedUtc": utc(datetime.now(UTC))})
+    limit = stall.of_folder(folder, stall_timeout)
+    attempt = folder.attempt({"shard": label, stall.TOLD: stall_timeout or 0, "startedUtc": utc(datetime.now(UTC))})
     there = folder.names() & mine.keys()
     cells: dict[str, int] = {}
     for task in mine.values():
@@ -77,6 +84,7 @@ def run_tasks(folder: Folder, tasks: list[Task], engine: Engine, shard: str | No
         def take(part: dict[str, Any]) -> None:
             fresh = folder.put(part)
             task = mine[part["name"]]
+            limit.took(part["nanoseconds"] / 1e9)
             status.add(task.cell, task.requests if fresh else 0)
             said = {"device": part["device"], "nanoseconds": part["nanoseconds"], "piece": part["name"]}
             status.tell("piece", said | ({} if fresh else {"again": True}))
@@ -84,7 +92,11 @@ def run_tasks(folder: Folder, tasks: list[Task], engine: Engine, shard: str | No
 
         engine.begin(manifest)
         orders = {name: task.order for name, task in mine.items() if name not in there}
-        drive(orders, engine, take, status.tell, silence)
+        try:
+            drive(orders, engine, take, status.tell, lambda: limit.seconds)
+        except SilentError:
+            folder.stalled(attempt, limit.seconds)
+            raise
         status.end(State.DONE)
 
 
@@ -120,7 +132,7 @@ def _terminated() -> Iterator[None]:
 
 
 def open_folder(path: Path, resume: bool, shard: bool) -> Folder:
-    """The folder of a campaign. CampaignError if it is another's, or if there is nothing to go on with."""
+    """The folder of a campaign, not made yet. CampaignError if it is another's, or there is nothing to go on with."""
     folder = Folder(path)
     if path.exists() and not path.is_dir():
         raise CampaignError(f"--dir {path}: it is no folder")
@@ -131,10 +143,6 @@ def open_folder(path: Path, resume: bool, shard: bool) -> Folder:
             raise CampaignError(f"--dir {path}: it holds a campaign; --resume goes on with it, or give another folder")
         if any(not left.name.startswith(WRITING) for left in path.iterdir()):
             raise CampaignError(f"--dir {path}: it is not empty; give a new or empty folder")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CampaignError(f"--dir {path}: {error.strerror}; give a folder that can be written") from None
     return folder
 
 

@@ -9,8 +9,9 @@ from pp3.harness.backends import Backend
 from pp3.harness.errors import CampaignError, VerificationError
 from pp3.harness.evidence import store
 from pp3.harness.operations import own
+from pp3.harness.operations.begin import begin
 from pp3.harness.operations.campaign import parse_shard, run_tasks, said_of
-from pp3.harness.operations.folder import Folder, read_part, same
+from pp3.harness.operations.folder import Folder, read_part
 from pp3.harness.operations.found import open_out
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.where import Where
@@ -41,29 +42,36 @@ def run_any(
         if campaign is not None or said:
             refuse_other(manifest, {"planSha256": _plan(campaign, said)}, folder)
         refuse_other(manifest, {"counter": counter} if counter is not None else {}, folder)
+        refuse_old_sources(manifest, folder)
+        if manifest["backend"] != Backend.CUDA.value and (require_gpu or device == "cuda"):
+            raise CampaignError(f"{folder.path}: this campaign was begun without a GPU; begin another one")
+        parse_shard(where.shard, len(own.pieces_of(manifest)))
+        engine = where.engine(_apart(manifest))
+        folders = open_out(out, manifest)
     else:
-        manifest = _begin(where, folder, campaign, device, counter, require_gpu, said)
-    refuse_old_sources(manifest, folder)
-    if manifest["backend"] != Backend.CUDA.value and (require_gpu or device == "cuda"):
-        raise CampaignError(f"{folder.path}: this campaign was begun without a GPU; begin another one")
-    tasks = own.tasks_of(manifest)
-    parse_shard(where.shard, len(tasks))
-    folders = open_out(out, manifest)
-    run_tasks(folder, tasks, where.engine(manifest["backend"] == Backend.REFERENCE.value), where.shard)
+        wanted = _wanted(where, campaign, device, counter, require_gpu, said)
+        pieces = len(own.pieces_of(wanted))
+        manifest, engine, folders = begin(where, folder, wanted, counter, pieces, out, _apart(wanted))
+    run_tasks(folder, own.tasks_of(manifest), engine, where.shard, where.stall_timeout)
     if where.shard and where.shard != "1/1":
         return said_of(folder, where.shard)
     return own.conclude(folder, manifest, folders, as_json, clock)
 
 
-def _begin(
+def _apart(manifest: Mapping[str, Any]) -> bool:
+    """Whether Triton's interpreter runs some pieces."""
+    return bool(manifest["backend"] == Backend.REFERENCE.value)
+
+
+def _wanted(
     where: Where,
-    folder: Folder,
     campaign: Path | None,
     device: str,
     counter: int | None,
     require_gpu: bool,
     said: Mapping[str, Any],
 ) -> dict[str, Any]:
+    """What is to be run, for its folder; its counter is not spent yet."""
     if where.shard and counter is None:
         raise CampaignError("--shard needs --counter: every shard draws from the same seed")
     chosen = own.checked(campaign, said)
@@ -77,11 +85,7 @@ def _begin(
         if where.gpus and device == "cpu":
             raise CampaignError("--gpus and --device cpu contradict each other; leave one out")
         backend = Backend.CUDA if where.gpus else choose_device(device, require_gpu)
-    number, how = store.claim_counter(store.open_store(None), counter)
-    mine = own.manifest_of(chosen, backend, number, how)
-    manifest = folder.begin(mine)
-    same(manifest, mine, str(folder.path))
-    return manifest
+    return own.manifest_of(chosen, backend, counter or 0, "given")
 
 
 def _plan(campaign: Path | None, said: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from pp3.harness.operations.order import ForeignSourcesError, sources_sha256
 CONNECT = 10.0  # seconds to find the scheduler
 WORKERS = 120.0  # seconds to wait for the first worker
 AHEAD = 4096  # tasks that the scheduler holds
+SHOWN = 3  # foreign workers that are named
 
 
 def connect(address: str, workers: float = WORKERS) -> Engine:
@@ -50,6 +51,7 @@ def connect(address: str, workers: float = WORKERS) -> Engine:
         ahead=AHEAD,
         lost=(KilledWorker, CommClosedError),
         stop=stop,
+        close=lambda: client.close(timeout=CONNECT),
         begin=begin,
         look=Watch(client, address, workers),
     )
@@ -93,17 +95,20 @@ class Watch:
 
 
 def check_sources(found: dict[str, Any], manifest: dict[str, Any]) -> None:
-    """ForeignSourcesError names a worker that has no pp3, or another one than the campaign."""
-    for worker, said in sorted(found.items()):
-        if isinstance(said, BaseException):
-            raise ForeignSourcesError(
-                f"worker {worker}: it cannot say what its sources are: {said!r}; install pp3 there"
-            )
-        if said != manifest["sourcesSha256"]:
-            raise ForeignSourcesError(
-                f"worker {worker}: its sources hash to {said}, those of the campaign to {manifest['sourcesSha256']}; "
-                "install the same pp3 everywhere"
-            )
+    """ForeignSourcesError names each worker that has no pp3, or another one than the campaign."""
+    foreign = [
+        f"worker {worker}: it cannot say what its sources are: {said!r}"
+        if isinstance(said, BaseException)
+        else f"worker {worker}: its sources hash to {said}"
+        for worker, said in sorted(found.items())
+        if said != manifest["sourcesSha256"]
+    ]
+    if foreign:
+        more = f"; and {len(foreign) - SHOWN} more of {len(found)} workers" if len(foreign) > SHOWN else ""
+        raise ForeignSourcesError(
+            f"{'; '.join(foreign[:SHOWN])}{more}; those of the campaign hash to {manifest['sourcesSha256']}: install "
+            "the same pp3 everywhere"
+        )
 
 
 def _sources(kind: str) -> str:

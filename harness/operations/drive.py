@@ -1,5 +1,6 @@
 """Drive the pieces of a campaign through an executor: each once, again if its worker was lost, never for ever."""
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -11,9 +12,9 @@ from pp3.harness.operations.engines import Engine
 from pp3.harness.operations.order import Order, perform
 
 TRIES = 3  # workers that a piece may lose
-SILENCE = 3600.0  # seconds in which no piece at all has ended
 LOOK = 5.0  # seconds between two looks at who is there
 
+Seconds = Callable[[], float]
 Take = Callable[[dict[str, Any]], None]
 Tell = Callable[[str, dict[str, Any]], None]  # an event, and what is to be said of it
 
@@ -35,11 +36,12 @@ def drive(
     engine: Engine,
     take: Take,
     tell: Tell = lambda event, said: None,
-    silence: float = SILENCE,
+    silence: Seconds = lambda: math.inf,
     work: Callable[[Order], dict[str, Any]] = perform,
 ) -> None:
     """Run every order; `take` is given each part, here, as it comes.
 
+    silence: seconds without any piece that ends after which it gives up, asked again after each piece.
     PoisonError names a piece that lost TRIES workers, SilentError the pieces after which nothing came. Any other error
     of a piece ends the campaign with its name; what was taken is kept by whoever took it.
     """
@@ -54,7 +56,7 @@ class _Drive:
         engine: Engine,
         take: Take,
         tell: Tell,
-        silence: float,
+        silence: Seconds,
         work: Callable[[Order], dict[str, Any]],
     ) -> None:
         self.orders, self.engine, self.take, self.tell, self.silence, self.work = (
@@ -84,16 +86,19 @@ class _Drive:
 
     def _wait(self) -> set[Future[Any]]:
         """Pieces that have ended, one at least. SilentError if none does."""
-        end = time.monotonic() + self.silence
-        while (left := end - time.monotonic()) > 0:
-            done, _ = wait(self.running, min(left, LOOK), FIRST_COMPLETED)
+        begun, silence = time.monotonic(), self.silence()
+        while True:
+            left = begun + silence - time.monotonic()
+            done, _ = wait(self.running, min(max(0.0, left), LOOK), FIRST_COMPLETED)
             if done:
                 return done
+            if left <= 0:
+                break
             self.engine.look()
         named = ", ".join(sorted(self.running.values())[:3])
         raise SilentError(
-            f"no piece has ended for {self.silence:g} s; {len(self.running)} are out: {named}; look for a worker that "
-            "hangs, then go on with --resume"
+            f"no piece has ended for {silence:g} s; {len(self.running)} are out: {named}; look for a worker that "
+            "hangs, then go on with --resume, which waits longer; --stall-timeout says how long"
         )
 
     def _hand_over(self, executor: Executor) -> bool:

@@ -34,6 +34,7 @@ class Engine:
     stop: Callable[[Executor], None] = lambda executor: executor.shutdown(
         wait=False, cancel_futures=True
     )  # also at the end
+    close: Callable[[], None] = lambda: None  # of one that was not started
     look: Callable[[], None] = lambda: None  # now and then while pieces are out; raises if nobody can run them
     begin: Callable[[dict[str, Any]], None] = lambda manifest: None  # before the first piece; refuses foreign workers
 

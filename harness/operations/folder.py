@@ -5,10 +5,12 @@
     repeated/NAME.json  a second part of the same piece that found the same
     unequal/NAME-DIGEST.json   one that found something else
     attempts/NNNN.json  one for each start
+    stalled/NNNN.json   how long that start has waited for any piece to end, in vain
     status/NNNN.json    how far that start has come (status.py); replaced again and again
     events.jsonl        one line for each thing that happened
+    verdict.json        what came of it, and where its receipt lies
 
-All but the last two are canonical bytes, written whole under their name or not at all, and never replaced.
+All but the last three are canonical bytes, written whole under their name or not at all, and never replaced.
 """
 
 import contextlib
@@ -47,6 +49,16 @@ class Folder:
             raise CampaignError(f"{path}: lacks {sorted({*SAME} - {*found})}; it is no campaign of this version")
         return found
 
+    def make(self) -> None:
+        """Make the folder. CampaignError if nothing can be written there."""
+        probe = self.path / ".probe"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise CampaignError(f"--dir {self.path}: {error.strerror}; give a folder that can be written") from None
+
     def holds_one(self) -> bool:
         """Whether a campaign was begun here."""
         return (self.path / MANIFEST).is_file()
@@ -66,6 +78,18 @@ class Folder:
                 return number
             except FileExistsError:
                 number += 1
+
+    def starts(self) -> list[dict[str, Any]]:
+        """What each start has written down, in their order."""
+        return [canonical.decode(path.read_bytes()) for path in sorted((self.path / "attempts").glob("[0-9]*.json"))]
+
+    def stalled(self, attempt: int, seconds: int) -> None:
+        """Write down that a start has waited so many seconds in vain."""
+        write_once(self.path / "stalled" / f"{attempt:04d}.json", canonical.encode({"seconds": seconds}))
+
+    def waited(self) -> list[int]:
+        """Seconds that each start which gave up has waited."""
+        return [canonical.decode(path.read_bytes())["seconds"] for path in (self.path / "stalled").glob("[0-9]*.json")]
 
     def attempts(self) -> int:
         """How often the campaign was started here."""

@@ -1,5 +1,6 @@
 """The receipt of a campaign in pieces, which a start that was killed near its end may have written already."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ from pp3.harness.errors import PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.evidence.moment import stamp
 from pp3.harness.evidence.once import WRITING
+from pp3.harness.operations.folder import Folder
+from pp3.harness.operations.status import VERDICT, write_status
 
 
 def open_out(out: Path | None, manifest: dict[str, Any]) -> store.Store:
@@ -16,6 +19,15 @@ def open_out(out: Path | None, manifest: dict[str, Any]) -> store.Store:
         if all(path.name.startswith(mine) for path in out.iterdir()):
             return store.Store(receipts=out, reports=out, home=store.open_store(None).home)
     return store.open_store(out)
+
+
+def keep(campaign: Folder, statement: dict[str, Any], receipts: Path) -> Path:
+    """As write_or_find; the folder of the campaign says what came of it, and where that lies."""
+    written = write_or_find(statement, receipts)
+    with suppress(OSError):  # of a full disk: the receipt is whole
+        content = {"receipt": str(written.resolve()), "verdict": statement["predicate"]["verdict"]}
+        write_status(campaign.path / VERDICT, content)
+    return written
 
 
 def write_or_find(statement: dict[str, Any], folder: Path) -> Path:

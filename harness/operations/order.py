@@ -4,8 +4,10 @@ A worker may run on another machine: before anything else it compares its own so
 """
 
 import platform
+import sys
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -51,9 +53,18 @@ def refuse_foreign(manifest: dict[str, Any]) -> None:
     mine = sources_sha256(manifest["kind"])
     if mine != manifest["sourcesSha256"]:
         raise ForeignSourcesError(
-            f"the sources of this worker hash to {mine}, those of the campaign to {manifest['sourcesSha256']}; "
+            f"{_here()}: its sources hash to {mine}, those of the campaign to {manifest['sourcesSha256']}; "
             "install the same pp3 everywhere"
         )
+
+
+def _here() -> str:
+    """This process: by its address if it is a Dask worker, which the coordinator may know by nothing else."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with suppress(ValueError):  # it is none
+            return f"worker {distributed.get_worker().address}"
+    return "this worker"
 
 
 def device_name(backend: str) -> str:

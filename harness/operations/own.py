@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,18 @@ import msgspec
 from pp3.harness import campaign as campaigns
 from pp3.harness import promise
 from pp3.harness.backends import Backend
-from pp3.harness.dependence import LAGS, WINDOW
 from pp3.harness.errors import CampaignError, VerificationError
 from pp3.harness.evidence import execution, store
 from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.operations.campaign import Task
 from pp3.harness.operations.folder import Folder
-from pp3.harness.operations.found import write_or_find
+from pp3.harness.operations.found import keep
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.tiling import check
 from pp3.harness.qualify import finish
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import Seed
-from pp3.harness.shards.cut import Piece, cut
+from pp3.harness.shards.cut import Piece, Stage, cut
 from pp3.harness.shards.join import join
 
 KIND = "qualify"
@@ -34,12 +34,6 @@ def checked(path: Path | None, said: Mapping[str, Any]) -> campaigns.Campaign:
     chosen = campaigns.load(path, said)
     promise.keep(chosen, str(path or "default campaign"))
     campaigns.check_sampler(chosen, campaigns.our_limits())
-    for size in chosen.spec.batch_sizes:
-        if size < WINDOW and size not in LAGS:  # a piece counts pairs of requests at the usual distances only
-            raise CampaignError(
-                f"{path or 'default campaign'}: batch size {size}; in pieces it must be one of "
-                f"{', '.join(map(str, LAGS))}, or from {WINDOW} on: give one of those, or run the campaign in one piece"
-            )
     return chosen
 
 
@@ -106,7 +100,10 @@ def conclude(
         measured.kernels["identity"] |= {"gpu": " and ".join(sorted(set(devices)))}
     ran = execution.plain(max(1, folder.attempts() + others), devices, len(folder.repeated()), folder.unequal())
     started = moment(manifest["startedUtc"])
-    measured.seconds["pieces"] = sum(part["nanoseconds"] for part in parts.values()) / 1e9
+    measured.timings = timings(cut(campaign, backend), parts)
+    for piece in cut(campaign, backend):
+        spent = measured.seconds.get(piece.stage.value, 0.0)
+        measured.seconds[piece.stage.value] = spent + parts[piece.name]["nanoseconds"] / 1e9
     seed = Seed.of(manifest["planSha256"], manifest["counter"])
     return finish(
         campaign,
@@ -119,8 +116,24 @@ def conclude(
         as_json,
         clock,
         ran,
-        write_or_find,
+        partial(keep, folder),
     )
+
+
+def timings(pieces: list[Piece], parts: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Nanoseconds of every piece, those of equal size and cell in one row: as harness/stopwatch.py, beside the counts.
+
+    The first piece of a process holds what it loads and compiles too.
+    """
+    samples: dict[str, list[int]] = {}
+    for piece in pieces:
+        name = f"{_cell(piece)}/piece-of-{piece.requests}-requests"
+        if piece.stage is Stage.KERNELS:
+            name = f"{piece.stage}/{piece.part}"
+        elif piece.stage is Stage.PAIRED:
+            name = f"{piece.target}/depth-{piece.depth}/piece-of-{piece.pairs}-pairs"
+        samples.setdefault(name, []).append(max(1, parts[piece.name]["nanoseconds"]))
+    return [{"id": name, "samples": found, "unit": "ns"} for name, found in samples.items()]
 
 
 def described(backend: Backend) -> Description:

@@ -20,6 +20,7 @@ from pp3.harness.evidence.moment import utc
 OFTEN = 0.5  # seconds between two writes
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 EVENTS = "events.jsonl"
+VERDICT = "verdict.json"  # in the folder of a campaign: what came of it, and where its receipt lies
 WRAPPER = "wrapper.json"  # in the scratch folder of pp3_locked.sh: how its last run stands
 
 

@@ -10,33 +10,48 @@ from typing import Any
 import click
 
 from pp3.harness import canonical
-from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.errors import CampaignError, Exit, ReceiptError
 from pp3.harness.evidence.moment import moment
 from pp3.harness.operations.folder import Folder
-from pp3.harness.operations.status import WRAPPER, State, lives, read_status
+from pp3.harness.operations.status import VERDICT, WRAPPER, State, lives, read_status
 
 STALE = 300.0  # seconds without a word from a process of another machine
+MEANINGS = {  # of exit codes: docs/exit-codes.md
+    Exit.OK: "passed",
+    Exit.NEGATIVE: "failed or invalid",
+    Exit.USAGE: "refused: usage",
+    Exit.INCONCLUSIVE: "inconclusive",
+    Exit.UNAVAILABLE: "something is missing or busy",
+    Exit.INTERNAL: "internal error",
+    Exit.IO: "input or output failed",
+    Exit.INTERRUPTED: "interrupted",
+}
+BEFORE = "ended"  # standing of what a run that is under way goes on with
 LONGEST = 12  # cells that are shown before the rest is summed up
 
 
 def run_command(folder: Path, as_json: bool) -> int:
     """Print it; 0 while it runs or when it is done, 3 if a shard has stopped before its end."""
     said: list[str] = []
+    wrapper: dict[str, Any] = {}
     if (folder / WRAPPER).is_file():
         wrapper = read_status(folder / WRAPPER)
         said, folder = [_wrapped(wrapper)], Path(wrapper.get("campaign") or folder)
-        if not Folder(folder).holds_one():
-            click.echo("[]" if as_json else said[0])
-            return (
-                Exit.OK if _standing(wrapper) == State.RUNNING or wrapper.get("exit") == Exit.OK else Exit.INCONCLUSIVE
-            )
-    found = latest(folder)
+    runs = bool(wrapper) and _standing(wrapper) == State.RUNNING
+    begun = not wrapper or any((folder / "status").glob("[0-9]*.json"))
+    found = latest(folder) if begun else []
+    if runs and all(one["startedUtc"] < wrapper["startedUtc"] for one in found):
+        said.append("  no piece has been begun yet" + ("; the start before it:" if found else ""))
+        found = [one | {"standing": BEFORE} for one in found]
     if as_json:
         click.echo(canonical.encode(found).decode())
     else:
-        for line in [*said, *(line for one in found for line in lines(one))]:
+        for line in [*said, *(line for one in found for line in lines(one)), *_verdict(folder)]:
             click.echo(line)
-    return Exit.INCONCLUSIVE if any(one["standing"] not in (State.RUNNING, State.DONE) for one in found) else Exit.OK
+    if not begun:
+        return Exit.OK if runs or wrapper.get("exit") == Exit.OK else Exit.INCONCLUSIVE
+    well = (State.RUNNING, State.DONE, BEFORE)
+    return Exit.OK if all(one["standing"] in well for one in found) else Exit.INCONCLUSIVE
 
 
 def latest(folder: Path) -> list[dict[str, Any]]:
@@ -57,9 +72,21 @@ def _standing(wrapper: dict[str, Any]) -> str:
 
 
 def _wrapped(wrapper: dict[str, Any]) -> str:
-    code = f", exit code {wrapper['exit']}" if "exit" in wrapper else ""
-    where = f", in {wrapper['campaign']}" if wrapper.get("campaign") else ""
-    return f"pp3_locked --{wrapper['mode']}: {_standing(wrapper)}{code}, said at {wrapper['updatedUtc']}{where}"
+    state, where = _standing(wrapper), f", in {wrapper['campaign']}" if wrapper.get("campaign") else ""
+    if "exit" not in wrapper:
+        return f"pp3_locked --{wrapper['mode']}: {state}, since {wrapper['updatedUtc']}{where}"
+    code = wrapper["exit"]
+    meaning = f" ({MEANINGS[code]})" if code in MEANINGS else ""
+    return f"pp3_locked --{wrapper['mode']}: {state}, exit code {code}{meaning}, at {wrapper['updatedUtc']}{where}"
+
+
+def _verdict(folder: Path) -> list[str]:
+    """What came of a campaign that was judged, and where its receipt lies."""
+    try:
+        found = canonical.decode((folder / VERDICT).read_bytes())
+        return [f"verdict {found['verdict']}", f"  receipt   {found['receipt']}"]
+    except (OSError, ReceiptError, KeyError, TypeError):
+        return []
 
 
 def standing(one: dict[str, Any], now: datetime | None = None) -> str:
@@ -73,6 +100,13 @@ def standing(one: dict[str, Any], now: datetime | None = None) -> str:
     return State.RUNNING.value if there else "stale"
 
 
+def progress(one: dict[str, Any]) -> str:
+    """One shard, in one line."""
+    requests, pieces = one["requests"], one["pieces"]
+    done = f"{pieces['done']:,} of {pieces['total']:,} pieces, {requests['done']:,} of {requests['total']:,} requests"
+    return f"shard {one['shard']}: {one['standing']}, {done}{_rate(one)}"
+
+
 def lines(one: dict[str, Any]) -> list[str]:
     """One shard, on the terminal."""
     requests, pieces = one["requests"], one["pieces"]
@@ -80,10 +114,12 @@ def lines(one: dict[str, Any]) -> list[str]:
         f"shard {one['shard']}, start {one['attempt']}: {one['standing']}"
         + (f" ({one['said']})" if one["said"] else ""),
         f"  pieces    {pieces['done']:,} of {pieces['total']:,}",
-        f"  requests  {requests['done']:,} of {requests['total']:,}, {one['requestsPerSecond']:,} a second"
-        + (f", {_span(one['secondsLeft'])} left" if one["standing"] == State.RUNNING and one["secondsLeft"] else ""),
-        f"  said at   {one['updatedUtc']}",
+        f"  requests  {requests['done']:,} of {requests['total']:,}" + _rate(one),
+        f"  said at   {one['updatedUtc']}, {_span(_age(one))} ago",
     ]
+    other = pieces["total"] - pieces["done"]
+    if other and requests["done"] == requests["total"]:
+        said.append(f"  to come   {other:,} {'piece' if other == 1 else 'pieces'} without requests: kernels, pairs")
     if one["standing"] == "stale":
         said.append("  its process is gone: go on with --resume (or run this shard again)")
     cells = {name: of for name, of in one["cells"].items() if of["total"]}
@@ -96,6 +132,19 @@ def lines(one: dict[str, Any]) -> list[str]:
     if cells and len(open_cells) < len(cells):
         said.append(f"  done      {len(cells) - len(open_cells)} of {len(cells)} cells")
     return said
+
+
+def _rate(one: dict[str, Any]) -> str:
+    """While there are requests to run."""
+    if one["standing"] != State.RUNNING or one["requests"]["done"] == one["requests"]["total"]:
+        return ""
+    left = f", {_span(one['secondsLeft'])} left" if one["secondsLeft"] else ""
+    return f", {one['requestsPerSecond']:,} a second{left}"
+
+
+def _age(one: dict[str, Any]) -> int:
+    """Seconds since a status file was written."""
+    return max(0, int((datetime.now(UTC) - moment(one["updatedUtc"])).total_seconds()))
 
 
 def _span(seconds: int) -> str:

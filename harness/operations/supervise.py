@@ -31,6 +31,7 @@ PIECES = ("--dir", "--help", "-h")  # arguments of qualify after which no folder
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 LAST = "lastCampaign"  # in the status: the folder that --resume goes on with, whatever ran since
 STOP = "stop"  # file of a run that a signal reached before its supervisor could hear one
+SAY_S = 60.0  # seconds between two lines of progress
 KILL_S = 5.0  # seconds that the kernel may take to end a process
 
 
@@ -122,7 +123,8 @@ class Supervisor:
         )
         end = os.pidfd_open(child.pid)
         try:
-            ready, _, _ = select.select([end, wake, *above], [], [])
+            while not (ready := select.select([end, wake, *above], [], [], SAY_S)[0]):
+                self._say()
             why = "ended" if end in ready else "interrupted" if wake in ready else "its wrapper was killed"
             if end not in ready:
                 with contextlib.suppress(ProcessLookupError):
@@ -162,6 +164,15 @@ class Supervisor:
                 else:
                     os.waitpid(waited.si_pid, 0)
         child.wait()
+
+    def _say(self) -> None:
+        """A line of progress, for whoever looks at the session or its log."""
+        from pp3.harness.operations.status_command import latest, progress
+
+        with contextlib.suppress(OSError, CampaignError):
+            for one in latest(Path(self.said["campaign"])) if self.said["campaign"] else []:
+                if one["startedUtc"] >= self.said["startedUtc"]:
+                    print(f"pp3_locked: {one['updatedUtc']} {progress(one)}", file=sys.stderr, flush=True)
 
     def _write(self, state: str, code: int | None) -> None:
         exit_code = {} if code is None else {"exit": code}

@@ -13,9 +13,11 @@ from pp3.harness.evidence import execution, store
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.execution import AGAIN, target_piece
 from pp3.harness.evidence.moment import moment, utc
+from pp3.harness.operations.begin import begin
 from pp3.harness.operations.campaign import Task, parse_shard, run_tasks, said_of
+from pp3.harness.operations.engines import Engine
 from pp3.harness.operations.folder import Folder, same
-from pp3.harness.operations.found import open_out, write_or_find
+from pp3.harness.operations.found import keep, open_out
 from pp3.harness.operations.order import sources_sha256
 from pp3.harness.operations.tiling import check
 from pp3.harness.operations.where import Where
@@ -50,14 +52,14 @@ def run_command(
     folder = where.open()
     if where.shard and counter is None and not folder.holds_one():
         raise CampaignError("--shard needs --counter: every shard draws from the same seed")
-    number, how = counter or 0, "given"
-    if not folder.holds_one():
-        number, how = store.claim_counter(store.open_store(None), counter)
-    mine = manifest_of(spec, given, image, device, number, how)
-    if folder.holds_one() and counter is None:
-        mine["counter"] = folder.manifest()["counter"]
-    same(folder.begin(mine), mine, str(folder.path))
-    return go_on(where, folder, counter, out, as_json, jobs)
+    clock, wanted = time.perf_counter(), manifest_of(spec, given, image, device, counter or 0, "given")
+    if folder.holds_one():
+        there = folder.manifest()
+        same(there, wanted if counter is not None else wanted | {"counter": there["counter"]}, str(folder.path))
+        return go_on(where, folder, counter, out, as_json, jobs)
+    pieces = len(tasks_of(wanted))
+    manifest, engine, folders = begin(where, folder, wanted, counter, pieces, out, False, jobs)
+    return _run(where, folder, manifest, engine, folders, as_json, clock)
 
 
 def go_on(where: Where, folder: Folder, counter: int | None, out: Path | None, as_json: bool, jobs: int = 1) -> int:
@@ -71,10 +73,22 @@ def go_on(where: Where, folder: Folder, counter: int | None, out: Path | None, a
             f"{folder.path}: this trial was begun with other sources ({manifest['sourcesSha256']}, here {mine}); go on "
             "with the pp3 that began it"
         )
-    tasks = tasks_of(manifest)
-    parse_shard(where.shard, len(tasks))
-    folders = open_out(out, manifest)
-    run_tasks(folder, tasks, where.engine(False, jobs), where.shard)
+    parse_shard(where.shard, len(tasks_of(manifest)))
+    engine = where.engine(False, jobs)
+    return _run(where, folder, manifest, engine, open_out(out, manifest), as_json, clock)
+
+
+def _run(
+    where: Where,
+    folder: Folder,
+    manifest: dict[str, Any],
+    engine: Engine,
+    folders: store.Store,
+    as_json: bool,
+    clock: float,
+) -> int:
+    """Run the pieces that are missing, and judge them unless they are a shard; the exit code."""
+    run_tasks(folder, tasks_of(manifest), engine, where.shard, where.stall_timeout)
     if where.shard and where.shard != "1/1":
         return said_of(folder, where.shard)
     return conclude(folder, manifest, folders, as_json, clock)
@@ -178,7 +192,7 @@ def conclude(
     )
     started = moment(manifest["startedUtc"])
     statement = trial_receipt.build(found, manifest["counter"], manifest["chosen"], started, judged, ran)
-    written = write_or_find(statement, folders.receipts)
+    written = keep(folder, statement, folders.receipts)
     result = Ran(
         found=found,
         judged=judged,

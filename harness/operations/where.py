@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pp3.harness.errors import CampaignError
+from pp3.harness.operations import stall
 from pp3.harness.operations.engines import Engine, gpus, lanes, serial
 from pp3.harness.operations.folder import Folder
 
@@ -18,16 +19,20 @@ class Where:
     shard: str | None
     gpus: str | None
     dask: str | None
+    stall_timeout: int | None = None  # seconds
 
     @property
     def asked(self) -> bool:
         """Whether a campaign in pieces is asked for."""
-        return bool(self.folder or self.resume or self.shard or self.gpus or self.dask)
+        return bool(
+            self.folder or self.resume or self.shard or self.gpus or self.dask or self.stall_timeout is not None
+        )
 
     def check(self) -> None:
         """CampaignError for options that do not go together."""
         if self.gpus and self.dask:
             raise CampaignError("--gpus and --dask exclude each other: with Dask, start one worker a GPU")
+        stall.check(self.stall_timeout)
         for option, value in (("--resume", self.resume), ("--shard", self.shard)):
             if value and self.folder is None:
                 raise CampaignError(f"{option} needs --dir DIR, the folder of the campaign")

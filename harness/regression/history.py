@@ -5,6 +5,7 @@ whether the sources that it binds are those of this tree.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -67,8 +68,10 @@ def run_command(folder: Path, as_json: bool, as_csv: bool = False) -> int:
 
 
 def history(folder: Path) -> tuple[list[Row], dict[str, str]]:
-    """A row for each receipt under a folder, oldest first; and every other JSON file, with why it is none."""
-    found: list[Row] = []
+    """A row for each receipt under a folder, oldest first; and every other JSON file, with why it has none: it is no
+    receipt, or a copy of one."""
+    rows: dict[Path, Row] = {}
+    digests: dict[Path, str] = {}
     left: dict[str, str] = {}
     for path in sorted(folder.rglob("*.json")):
         try:
@@ -76,8 +79,12 @@ def history(folder: Path) -> tuple[list[Row], dict[str, str]]:
         except ReceiptError as error:
             left[str(path)] = str(error).removeprefix(f"{path}: ")
             continue
-        found.append(_row(path.relative_to(folder).as_posix(), content, statement))
-    found.sort(key=lambda row: (row.measured, row.receipt))
+        rows[path] = _row(path.relative_to(folder).as_posix(), content, statement)
+        digests[path] = hashlib.sha256(content).hexdigest()
+    for path, first in copies(digests).items():
+        left[str(path)] = copy_of(first)
+        del rows[path]
+    found = sorted(rows.values(), key=lambda row: (row.measured, row.receipt))
     later: set[tuple[str, ...]] = set()
     for at in range(len(found) - 1, -1, -1):
         row = found[at]
@@ -87,6 +94,24 @@ def history(folder: Path) -> tuple[list[Row], dict[str, str]]:
         elif row.state != ALTERED and not row.state.endswith(REPLAY):
             later.add(same)
     return found, left
+
+
+def copies(digests: Mapping[Path, str]) -> dict[Path, Path]:
+    """Of receipts with their digests, those that another one equals, and that: the first whose name holds the digest,
+    else the first of all."""
+    by_digest: dict[str, list[Path]] = {}
+    for path, digest in digests.items():
+        by_digest.setdefault(digest, []).append(path)
+    found: dict[Path, Path] = {}
+    for digest, paths in by_digest.items():
+        kept = min(paths, key=lambda path: (not path.stem.endswith(digest), path))
+        found |= {path: kept for path in paths if path != kept}
+    return found
+
+
+def copy_of(path: Path) -> str:
+    """Why a receipt is left out beside another one."""
+    return f"it is a copy of {path}, which is taken once"
 
 
 def _row(name: str, content: bytes, statement: dict[str, Any]) -> Row:

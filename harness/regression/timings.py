@@ -41,7 +41,12 @@ def not_timing(old: Opened, new: Opened) -> str:
     if not all(held):
         return f"{'NEW' if held[0] else 'OLD'} holds no timings"
     there, here = (machine(identity(opened.predicate)) for opened in (old, new))
-    return "" if there == here else f"timings of {there} there, of {here} here: no ratio says which is faster"
+    if there != here:
+        return f"timings of {there} there, of {here} here: no ratio says which is faster"
+    named = [[row["id"] for row in opened.predicate["timings"]] for opened in (old, new)]
+    if not set(named[0]) & set(named[1]):  # as of launches, and of the pieces of a campaign
+        return f"nothing was timed in both: {named[0][0]} there, {named[1][0]} here"
+    return ""
 
 
 def ratios(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[Ratio]:

@@ -1,5 +1,6 @@
 """`pp3 report` of several receipts: a comparison of two, a history of more, an index of a folder; JUnit XML of any."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import click
 from pp3.harness.errors import CampaignError, Exit, ReceiptError
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.regression.compare import compare
+from pp3.harness.regression.history import copies, copy_of
 from pp3.harness.regression.opened import open_receipt
 from pp3.harness.report import comparison, entries, history, index, junit
 
@@ -41,7 +43,11 @@ def followed(receipts: Sequence[Path], out: Path | None) -> int:
 def history_of(folder: Path, out: Path | None) -> int:
     """Write the page of every receipt under a folder in their order of time."""
     found, left = _named(folder)
-    rows = entries.entries_of(found)
+    again = copies({path: hashlib.sha256(path.read_bytes()).hexdigest() for path in found})
+    for path, first in again.items():
+        left[path.relative_to(folder).as_posix()] = copy_of(first.relative_to(folder))
+        click.echo(f"pp3: left out: {path}: {copy_of(first)}", err=True)
+    rows = entries.entries_of(path for path in found if path not in again)
     click.echo(str(write(out or folder / "history.html", lambda _: history.page(rows, left))))
     return Exit.OK
 

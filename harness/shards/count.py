@@ -5,7 +5,7 @@ from typing import Any
 from pp3.harness import backends, paired
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign
-from pp3.harness.design import cells_of
+from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.run import PARTS, batches, campaign_document, kernel_evidence
 from pp3.harness.samplers.contract import Sampler
@@ -39,7 +39,7 @@ def count(campaign: Campaign, seed: Seed, sampler: Sampler, backend: Backend, pi
     if piece.stage is Stage.PAIRED:
         tally = paired.run(sampler, target, piece.depth, seed, piece.first, piece.pairs)
         return {"depth": piece.depth, "target": target.name, **tally.plain()}
-    cells = cells_of(target, piece.depth)
+    cells = cells_of(target, piece.depth, lags_of(campaign))
     counted = Tally(target, piece.depth, cells)
     for batch in batches(sampler, target, piece.depth, piece.batch, seed, piece.first, piece.end):
         counted.add(batch, sampler.run(batch))

@@ -5,7 +5,8 @@ from typing import Any
 
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign
-from pp3.harness.design import cells_of
+from pp3.harness.cells import Cell
+from pp3.harness.design import cells_of, lags_of
 from pp3.harness.run import Measured, kernels_of
 from pp3.harness.samplers.contract import Description
 from pp3.harness.shards.count import MISSING
@@ -19,16 +20,15 @@ def join(campaign: Campaign, backend: Backend, who: Description, found: Mapping[
     measured = Measured(sampler=who)
     kernels: dict[str, Any] = {}
     strays: dict[tuple[str, int, int], dict[tuple[int, int], int]] = {}
+    cells: dict[tuple[str, int], list[Cell]] = {}
     for target in campaign.targets:
         for depth in campaign.spec.depths:
+            cells[target.name, depth] = cells_of(target, depth, lags_of(campaign))
             for batch in campaign.spec.batch_sizes:
                 strays[target.name, depth, batch] = {}
-                for cell in cells_of(target, depth):
+                for cell in cells[target.name, depth]:
                     zero = [0] * (len(cell.atoms) + 1)
                     measured.first[cell.id, batch], measured.counts[cell.id, batch] = zero, zero
-    cells = {
-        (target.name, depth): cells_of(target, depth) for target in campaign.targets for depth in campaign.spec.depths
-    }
     for piece in cut(campaign, backend):
         result = found[piece.name]
         if piece.stage is Stage.KERNELS:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pp3.harness import promise
+from pp3.harness.design import families
 from pp3.harness.errors import CampaignError
 from pp3.harness.evidence.store import check_counter
 from pp3.harness.samplers.contract import Description, Sampler
@@ -111,8 +112,7 @@ def plan(spec: TrialSpec, who: Description, where: str, given: bool, most: int =
     with the number that would.
     """
     trial = make(spec, who, where)
-    if spec.weights != make(msgspec.structs.replace(spec, weights={}), who, where).weights:  # a replay gives the usual
-        promise.supported(trial.checks, spec.weights, where)
+    promise.supported(families(trial.groups), spec.weights, where)
     if given:
         promise.fillable(spec.requests, spec.pool, where)
     enough = with_enough(trial, where)

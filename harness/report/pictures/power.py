@@ -1,7 +1,7 @@
 """What could be seen: the power of each kind of check by the size of an error, and the smallest error of every check.
 
 Power of G is of a multinomial whose total variation from the law is TV, in the direction that shows least: noncentral
-chi-square with noncentrality 4 N TV^2 (harness/design.py). Power of a coin is that of its exact two-sided test, in the
+chi-square with noncentrality 4 N TV^2 (harness/power.py). Power of a coin is that of its exact two-sided test, in the
 weaker direction.
 """
 
