@@ -14,8 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
-from pp3.kernels import exponential, philox, search
-from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU, check_proposal
+from pp3.kernels import allocation, philox, search, selector
+from pp3.kernels.reference import FAILED, OK, SUPPORT, TAU, check_proposal
 
 TILE = 4096
 LEAST_WIDTH = 128  # so that every vocabulary up to 16,384 shares one compiled kernel
@@ -27,8 +27,6 @@ ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 NEGATIVE_INF = tl.constexpr(0x007FFFFF)  # the rank of -inf; only masked lanes rank below it
 POSITIVE_INF = tl.constexpr(0xFF800000)  # the rank of +inf; only NaN ranks above it
-GRID = tl.constexpr(2.0**47)
-TICKETS = tl.constexpr(ONE)
 NOBODY = tl.constexpr(-1)  # a key below every token's
 STATUS_OK = tl.constexpr(OK)
 STATUS_FAILED = tl.constexpr(FAILED)
@@ -146,16 +144,7 @@ def _allocate_and_draw(
     sampled = tl.load(sampled_ptr + row, mask=live, other=0) != 0
     drawn = live & sampled & (failed == 0) & (tau > 0)
 
-    value = _value(top >> ID_BITS)
-    y = tl.div_rn(value - _value(best >> ID_BITS)[:, None], tl.zeros([ROWS, K], tl.float32) + tau)
-    y = tl.where(drawn[:, None], y, 0.0)
-    e = tl.floor(exponential.rounded_exp(y).to(tl.float64) * GRID) / GRID
-    share = tl.floor(e / tl.sum(e, 1)[:, None] * TICKETS).to(tl.int32)
-    share -= tl.where(top == best[:, None], (tl.sum(share, 1) - TICKETS)[:, None], 0)
-
     ids = ((top & ID_MASK) ^ ID_MASK).to(tl.int32)
-    earlier = ids[:, None, :] < ids[:, :, None]
-    below = tl.sum(tl.where(earlier, share[:, None, :], 0), 2)
     draw = tl.zeros([ROWS], tl.int32)
     if tl.max(drawn.to(tl.int32), 0) != 0:
         position = tl.load(position_ptr + row, mask=live, other=0) + column
@@ -163,14 +152,14 @@ def _allocate_and_draw(
         round_number = tl.load(round_ptr + row, mask=live, other=0)
         word, _w1, _w2, _w3 = philox.words(key_words, round_number, position)
         draw = (word >> 8).to(tl.int32)
-    hit = (below <= draw[:, None]) & (draw[:, None] < below + share)
-    token = tl.where(drawn, tl.sum(tl.where(hit, ids, 0), 1), ((best & ID_MASK) ^ ID_MASK).to(tl.int32))
-    place = tl.where(drawn[:, None], tl.sum(earlier.to(tl.int32), 2), k)
+    argmax = ((best & ID_MASK) ^ ID_MASK).to(tl.int32)
+    value, most = _value(top >> ID_BITS), _value(best >> ID_BITS)
+    share, place, token = allocation.tickets_and_token(value, most, ids, argmax, drawn, draw, tau, ROWS, K)
 
     at = row * depth + column
     written = live[:, None]
     tl.store(token_ptr + at, tl.where(failed, -1, token), mask=live)
-    tl.store(ids_ptr + at[:, None] * K + place, tl.where(drawn[:, None], ids, k), mask=written)
+    tl.store(ids_ptr + at[:, None] * K + place, tl.where(drawn[:, None], ids, place), mask=written)
     tl.store(tickets_ptr + at[:, None] * K + place, tl.where(drawn[:, None], share, 0), mask=written)
     tl.store(status_ptr + row, tl.where(failed, STATUS_FAILED, STATUS_OK), mask=live)
     rewritten = live & failed
@@ -234,6 +223,9 @@ def propose(
     if batch == 0:
         return out
     distinct = 1 if logits.stride(0) == 0 else batch  # a row shared by stride 0 is searched once
+    if selector.suits(logits):
+        selector.launch(logits, distinct, (sampled, keys, rounds, positions), tau, column, out)
+        return out
     many = batch >= MANY
     tile = max(LEAST_TILE, triton.next_power_of_2(vocab)) if many and vocab <= WIDEST else TILE
     tiles = triton.cdiv(vocab, tile)
