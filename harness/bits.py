@@ -21,6 +21,8 @@ Outputs = tuple[Array, ...]
 
 PROPOSAL_VOCABS: tuple[int, ...] = (33, 97, 4097, 8300)  # 8,300 has three tiles of 4,096
 VERIFY_VOCABS: tuple[int, ...] = (33, 1025, 2100)  # 2,100 has three tiles of 1,024
+WIDE_PROPOSAL_VOCABS: tuple[int, ...] = (20_001, 163_840)  # of the launches for wide rows
+WIDE_VERIFY_VOCABS: tuple[int, ...] = (20_001,)
 COPIES = 4
 WAYS = ("batch", "alone", "permuted", "replayed")
 INTERPRETED_WAYS = WAYS[:-1]  # a CPU that computes the same again shows nothing that permuted rows do not
@@ -83,13 +85,13 @@ def edge_rows(vocab: int, rng: np.random.Generator) -> dict[str, tuple[Array, in
     }
 
 
-def proposal_bits(backend: Arithmetic, ways: tuple[str, ...] = WAYS) -> Iterator[BitsResult]:
-    """Every kind of row in every dtype and vocabulary."""
+def proposal_bits(backend: Arithmetic, ways: tuple[str, ...] = WAYS, wide: bool = False) -> Iterator[BitsResult]:
+    """Every kind of row in every dtype and vocabulary; wide ones too, which take an interpreter minutes."""
     rng = np.random.default_rng(SHARED_SEED)
-    for vocab in PROPOSAL_VOCABS:
+    for vocab in PROPOSAL_VOCABS + WIDE_PROPOSAL_VOCABS * wide:
         for dtype in Dtype:
             cases = [case for _ in range(COPIES) for case in edge_rows(vocab, rng).values()]
-            logits = _store(np.stack([row for row, _ in cases]), dtype)
+            logits = stored(np.stack([row for row, _ in cases]), dtype)
             wanted = np.array([status for _, status in cases], np.int32)
             overflowed = np.isposinf(logits).any(axis=1)  # FP16 overflows to +inf: failed, too
             n = len(logits)
@@ -114,10 +116,10 @@ def proposal_bits(backend: Arithmetic, ways: tuple[str, ...] = WAYS) -> Iterator
             yield result
 
 
-def verify_bits(backend: Arithmetic, ways: tuple[str, ...] = WAYS) -> Iterator[BitsResult]:
-    """Valid and invalid rounds of both depths, with the carrier and on the point-mass path."""
+def verify_bits(backend: Arithmetic, ways: tuple[str, ...] = WAYS, wide: bool = False) -> Iterator[BitsResult]:
+    """Valid and invalid rounds of both depths, with the carrier and on the point-mass path; of wide rows too."""
     rng = np.random.default_rng(SHARED_SEED + 1)
-    for vocab in VERIFY_VOCABS:
+    for vocab in VERIFY_VOCABS + WIDE_VERIFY_VOCABS * wide:
         for depth in (4, 5):
             inputs = verify_inputs(vocab, depth, VERIFY_ROWS, rng)
             for carrier in (True, False):
@@ -215,7 +217,7 @@ def _differ(got: Outputs, expected: Outputs) -> Array:
     return np.flatnonzero(wrong)
 
 
-def _store(logits: Array, dtype: Dtype) -> Array:
+def stored(logits: Array, dtype: Dtype) -> Array:
     """Round FP32 logits to values that are exact in a dtype (BF16 by truncation: any exact value will do)."""
     if dtype is Dtype.BF16:
         cut = (logits.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)

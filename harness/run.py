@@ -243,11 +243,12 @@ def kernel_evidence(part: str, device: Backend, document: dict[str, Any], seed: 
         return [backends.identity(device)]
     if part == "conform":
         return known_answers(device)
-    ways = bits.INTERPRETED_WAYS if device is Backend.INTERPRETER else bits.WAYS
+    interpreted = device is Backend.INTERPRETER
+    ways = bits.INTERPRETED_WAYS if interpreted else bits.WAYS
     if part == "proposal":
-        return [result.plain() for result in bits.proposal_bits(arithmetic, ways)]
+        return [result.plain() for result in bits.proposal_bits(arithmetic, ways, wide=not interpreted)]
     if part == "verify":
-        return [result.plain() for result in bits.verify_bits(arithmetic, ways)]
+        return [result.plain() for result in bits.verify_bits(arithmetic, ways, wide=not interpreted)]
     from pp3.harness.samplers.kernels import KernelSampler
 
     campaign = of_document(document, "campaign")

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pp3.kernels import philox
+from pp3.kernels import philox, selector, walk
 from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, ONE, QUANTUM_BITS, SUPPORT
 
 TILE = 1024
@@ -67,6 +68,7 @@ def _tile_mass(
     best_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ) -> None:
     program = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     line, tile = program // tiles, program % tiles
@@ -74,15 +76,19 @@ def _tile_mass(
     token = tile[:, None] * TILE + tl.arange(0, TILE)[None, :]
     inside = (token < vocab) & (request < batch)[:, None]
     at = (request * request_stride + row * row_stride)[:, None] + token * column_stride
+    if DEPENDENT:
+        gdc_wait()
+        gdc_launch_dependents()
     prob = tl.load(probs_ptr + at, mask=inside, other=0.0)
     fits = (prob >= 0) & (prob <= LARGEST)
     prob = tl.where(fits, prob, 0.0)
     mass = tl.minimum(tl.sum(_quanta(prob), 1), CLAMP)
     illegal = tl.max(tl.where(fits, 0, 1), 1)
-    magnitude = (prob.to(tl.int32, bitcast=True) & 0x7FFFFFFF).to(tl.int64)
-    key = tl.where(inside, (magnitude << ID_BITS) | (token ^ ID_MASK), -1)
+    magnitude = prob.to(tl.int32, bitcast=True) & 0x7FFFFFFF
+    most = tl.max(magnitude, 1)
+    first = tl.min(tl.where(inside & (magnitude == most[:, None]), token, ID_MASK), 1)
     tl.store(mass_ptr + program, tl.where(illegal != 0, -1, mass), mask=request < batch)
-    tl.store(best_ptr + program, tl.max(key, 1), mask=request < batch)
+    tl.store(best_ptr + program, (most.to(tl.int64) << ID_BITS) | (first ^ ID_MASK), mask=request < batch)
 
 
 @triton.jit
@@ -290,6 +296,10 @@ def verify(
     distinct = 1 if target_probs.stride(0) == 0 else batch  # rows shared by stride 0 are added up once
     many = batch >= MANY and vocab <= WIDEST and (distinct == 1 or vocab <= MANY_TILE)
     tile = max(LEAST_TILE, min(MANY_TILE, triton.next_power_of_2(vocab))) if many else TILE
+    wide = vocab > WIDEST and batch < MANY and target_probs.stride(2) == 1
+    tile = walk.TILE if wide else tile
+    dependent = target_probs.is_cuda and selector.launches_dependently(device)
+    options: dict[str, Any] = {"launch_pdl": True} if dependent else {}
     tiles = triton.cdiv(vocab, tile)
     mass = torch.empty(distinct * columns * tiles, dtype=torch.int64, device=device)
     best = torch.empty_like(mass)
@@ -305,8 +315,16 @@ def verify(
         best,
         ROWS=rows,
         TILE=tile,
+        DEPENDENT=dependent,
         num_warps=4,
+        **options,
     )
+    if wide:
+        carriers = (draft_ids, draft_ids if support is None else support, draft_ids if tickets is None else tickets)
+        lines = columns if distinct > 1 else 0
+        requests = (sampled, keys, rounds, positions)
+        walk.launch(target_probs, lines, tiles, mass, best, carriers, support is not None, requests, out, dependent)
+        return out
     rows = _rows_per_program(batch, device)
     _walk_and_emit[(triton.cdiv(batch, rows),)](
         target_probs,

@@ -10,7 +10,8 @@ def main() -> None:
 
     bits.PROPOSAL_VOCABS, bits.COPIES = (97, 8300), 1
     bits.VERIFY_VOCABS, bits.VERIFY_ROWS = (200, 2100), 24
-    results = [*bits.proposal_bits(arithmetic), *bits.verify_bits(arithmetic)]
+    bits.WIDE_PROPOSAL_VOCABS = bits.WIDE_VERIFY_VOCABS
+    results = [*bits.proposal_bits(arithmetic, wide=True), *bits.verify_bits(arithmetic, wide=True)]
     proposal.MANY = verifier.MANY = 1
     results += [*bits.proposal_bits(arithmetic), *bits.verify_bits(arithmetic)]
     print("rows", sum(result.rows for result in results), "mismatches", sum(result.mismatches for result in results))

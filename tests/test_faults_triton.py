@@ -16,17 +16,17 @@ BY_ID = {fault.id: fault for fault in FAULTS}
 OF_TRIALS = {"token", "full-target", "bonus", "length", "proposal", "accept", "kept", "residual", "prefix", "match"}
 OF_TRIALS |= {"pair", "length-pair", "recovery", "joint", "forbidden", "breach", "invalid"}
 OF_ENUMERATIONS = {f"exact:{name}" for name in ("draws", "edges", "exponential", "counters", "invariance", "pairs")}
-SMOKE = ("accept-le", "draw-of-the-first-position", "tickets-rounded")  # one of each launcher's, and of what is rare
+SMOKE = ("accept-le", "draw-of-the-first-position", "tickets-rounded", "wide-not-read-again")  # one of each launcher's, and of what is rare
 OF_A_TRIAL = [fault for fault in FAULTS if fault.witness in OF_TRIALS]
 ALL = [pytest.param(fault, id=fault.id, marks=() if fault.id in SMOKE else pytest.mark.soak) for fault in FAULTS]
 
 
 def test_there_are_enough_and_each_has_a_name_and_a_witness() -> None:
     assert len(BY_ID) == len(FAULTS) >= 20
-    assert {fault.file for fault in FAULTS} == {"philox", "proposal", "verifier"}
+    assert {fault.file for fault in FAULTS} == {"philox", "allocation", "proposal", "selector", "verifier", "walk"}
     assert {fault.seen for fault in FAULTS} == set(SEEN_BY)
     for fault in FAULTS:
-        assert fault.witness in OF_TRIALS | OF_ENUMERATIONS | {"bits", "answers"}, fault.id
+        assert fault.witness in OF_TRIALS | OF_ENUMERATIONS | {"bits", "answers", "wide"}, fault.id
         assert fault.about, fault.id
         assert fault.report, fault.id
 

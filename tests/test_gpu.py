@@ -51,13 +51,13 @@ def test_vectors(name: str, cuda: Arithmetic) -> None:
 
 
 def test_proposal_bits(cuda: Arithmetic) -> None:
-    found = list(bits.proposal_bits(cuda))
+    found = list(bits.proposal_bits(cuda, wide=True))
     assert [result for result in found if result.mismatches or result.first] == []
     assert sum(result.rows for result in found) >= 512
 
 
 def test_verify_bits(cuda: Arithmetic) -> None:
-    found = list(bits.verify_bits(cuda))
+    found = list(bits.verify_bits(cuda, wide=True))
     assert [result for result in found if result.mismatches or result.first] == []
     assert sum(result.rows for result in found) >= 512
 

@@ -70,6 +70,41 @@ def test_verify_bits(verified: list[BitsResult]) -> None:
     assert all(0 < result.failed_rows < result.rows for result in verified)
 
 
+def test_bits_of_wide_rows(kernels: Arithmetic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row of each kind, and rounds of each kind, by the launches for wide rows."""
+    monkeypatch.setattr(bits, "COPIES", 1)
+    monkeypatch.setattr(bits, "VERIFY_ROWS", 24)
+    monkeypatch.setattr(bits, "PROPOSAL_VOCABS", ())
+    monkeypatch.setattr(bits, "VERIFY_VOCABS", ())
+    monkeypatch.setattr(bits, "WIDE_PROPOSAL_VOCABS", (20_001,))
+    ways = ("batch",)
+    found = [*bits.proposal_bits(kernels, ways, wide=True), *bits.verify_bits(kernels, ways, wide=True)]
+    assert [result for result in found if result.mismatches or result.first] == []
+    assert sum(result.rows for result in found) >= 128
+    assert all(0 < result.failed_rows < result.rows for result in found)
+
+
+def test_ranges_of_wide_rows(kernels: Arithmetic) -> None:
+    """Every group crowded in turn, logits across zero, NaN of either sign: by the launches for wide rows."""
+    vocab = 16_400  # 128 groups of 128 and one more run
+    rng = np.random.default_rng(7)
+    rows = np.tile(rng.normal(-3, 0.5, vocab).astype(np.float32), (6, 1))
+    for row in range(4):
+        group = (np.arange(vocab) >> 4) & 127 == 31 * row
+        rows[row, group] += 9  # the whole support lies in one group
+    rows[4, ::700] = np.abs(rows[4, ::700])  # 24 positive ones: the rest of the support is negative
+    rows[5, 3] = np.array(0xFFC00000, np.uint32).view(np.float32)
+    words = [rng.integers(0, 1 << 63, 6).astype(np.uint64) for _ in range(3)]
+    sampled = np.array([True] * 5 + [False])
+    for dtype in (Dtype.BF16, Dtype.FP16):
+        logits = bits.stored(rows, dtype)
+        expected = Reference().propose(logits, dtype, sampled, *words, 0.7)
+        got = kernels.propose(logits, dtype, sampled, *words, 0.7)
+        assert list(expected.status) == [OK] * 5 + [FAILED]
+        for name, one, other in zip(expected._fields, expected, got, strict=True):
+            assert (one == other).all(), name
+
+
 @pytest.fixture(scope="module")
 def many() -> Iterator[None]:
     """Launch as where there are many rows: tiles as wide as a row, several rows a program."""

@@ -13,7 +13,7 @@ from pp3.harness.faults.triton_fault import TextControl, TextFault
 from pp3.harness.verdict import Verdict
 
 CAUSE = "text of a kernel"
-ROWS = ("bits", "answers")  # of what few rows show that is no enumeration
+ROWS = ("bits", "answers", "wide")  # of what few rows show that is no enumeration
 REQUESTS = 1_000_000  # of each law, on a GPU
 
 

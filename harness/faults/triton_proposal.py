@@ -1,9 +1,10 @@
-"""Faults in the texts of kernels/philox.py and kernels/proposal.py."""
+"""Faults in the texts of kernels/philox.py, kernels/proposal.py and kernels/allocation.py."""
 
 from pp3.harness.faults.triton_fault import of_file
 
 _philox = of_file("philox")
 _proposal = of_file("proposal")
+_allocation = of_file("allocation")
 PROPOSAL = (
     _philox(
         "philox-9-rounds",
@@ -55,21 +56,21 @@ PROPOSAL = (
         seen="exact:columns",
         targets=("context",),
     ),
-    _proposal(
+    _allocation(
         "tickets-rounded",
         "shares are rounded to the nearest ticket, not down",
-        "share = tl.floor(e / tl.sum(e, 1)[:, None] * TICKETS)",
-        "share = tl.floor(e / tl.sum(e, 1)[:, None] * TICKETS + 0.5)",
+        "tl.floor(weight / total.to(tl.float64)[:, None] * TICKETS)",
+        "tl.floor(weight / total.to(tl.float64)[:, None] * TICKETS + 0.5)",
         "bits",
     ),
-    _proposal(
+    _allocation(
         "tickets-rest-to-the-last",
-        "what is left of 2^24 goes to the last of the support",
-        "share -= tl.where(top == best[:, None],",
-        "share -= tl.where(top == tl.min(top, 1)[:, None],",
+        "what is left of 2^24 goes to the last id of the support",
+        "share -= tl.where(ids == argmax[:, None],",
+        "share -= tl.where(ids == tl.max(ids, 1)[:, None],",
         "bits",
     ),
-    _proposal(
+    _allocation(
         "tickets-without-tau",
         "logits are not divided by tau",
         "tl.zeros([ROWS, K], tl.float32) + tau)",
@@ -92,14 +93,14 @@ PROPOSAL = (
         "    return tl.where(k[None, :] == K - 1, tl.max(key, 1)[:, None], top)\n",
         "bits",
     ),
-    _proposal(
+    _allocation(
         "support-by-rank",
         "the support is written by rank, not by id: no law changes",
-        "place = tl.where(drawn[:, None], tl.sum(earlier.to(tl.int32), 2), k)",
-        "place = tl.where(drawn[:, None], tl.sum(earlier.to(tl.int32), 2) * 0 + k, k)",
+        "return share, before >> PLACE, token",
+        "return share, (before >> PLACE) * 0 + tl.arange(0, K)[None, :], token",
         "bits",
     ),
-    _proposal(
+    _allocation(
         "draw-le",
         "a draw equal to the end of a token's tickets still gives it: one ticket moves at each edge",
         "hit = (below <= draw[:, None]) & (draw[:, None] < below + share)",
@@ -107,11 +108,11 @@ PROPOSAL = (
         "exact:draws",
         seen="exact:draws",
     ),
-    _proposal(
+    _allocation(
         "draw-inclusive-sum",
         "running totals hold the token's own tickets: the next token is drawn",
-        "earlier = ids[:, None, :] < ids[:, :, None]",
-        "earlier = ids[:, None, :] <= ids[:, :, None]",
+        "ids[:, None, :] < ids[:, :, None], packed",
+        "ids[:, None, :] <= ids[:, :, None], packed",
         "forbidden",
     ),
     _proposal(

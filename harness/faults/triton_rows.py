@@ -14,7 +14,7 @@ import torch
 
 from pp3.harness import conform
 from pp3.harness.backends import Dtype, Kernels
-from pp3.harness.bits import edge_rows, verify_inputs
+from pp3.harness.bits import edge_rows, stored, verify_inputs
 from pp3.harness.errors import CampaignError
 from pp3.harness.exact import draws as all_draws
 from pp3.harness.exact import edges as all_edges
@@ -29,6 +29,8 @@ SEED = 20_261_130
 KEY = 0x5EED0F0DDF00D5ED
 PROPOSED = ((33, 1.3), (97, TAU), (4097, TAU))  # vocabulary and tau: one tile, one tile, two tiles
 JUDGED = ((33, 4, 48), (1100, 4, 24))  # vocabulary, depth and rounds: one tile, two tiles
+WIDE, WIDE_ROUNDS = 16_400, 24  # vocabulary and rounds of the launches for wide rows
+WIDE_KINDS = ("normal", "signed-zero", "clustered", "all-equal", "nan", "ties-at-the-border")
 EDGED = "invalidated", "disjoint"  # targets of 97 tokens: shared support, and none, where a coin of 0 decides
 ENDS = 32  # ends of running sums of each kind
 STRIDE = 1_431_655_766  # elements between rows: in 32 bits, that of row 3 is 2
@@ -95,6 +97,19 @@ def bits(launchers: Launchers) -> str:
             return said
     rows = _deep(rng)
     return _differ("verify/deep", launchers.verify(*rows), reference.verify(*rows))
+
+
+def wide(launchers: Launchers) -> str:
+    """Some kinds of wide rows of BF16, sampled and at temperature 0, and rounds over wide rows."""
+    rng = np.random.default_rng(SEED + 1)
+    rows = edge_rows(WIDE, rng)
+    logits = np.stack([stored(rows[kind][0], Dtype.BF16) for kind in WIDE_KINDS])
+    sampled, words = np.arange(len(logits)) % 4 != 3, _words(rng, len(logits))
+    got = launchers.propose(logits, Dtype.BF16, sampled, *words, TAU)
+    if said := _differ("propose/wide", got, reference.propose(logits, sampled, *words, TAU)):
+        return said
+    rounds = verify_inputs(WIDE, 4, WIDE_ROUNDS, rng)
+    return _differ("verify/wide", launchers.verify(*rounds), reference.verify(*rounds))
 
 
 def answers(launchers: Launchers) -> str:

@@ -21,17 +21,20 @@ from pp3.harness.faults.triton_fault import TextFault
 from pp3.harness.faults.triton_proposal import PROPOSAL
 from pp3.harness.faults.triton_rows import Launchers
 from pp3.harness.faults.triton_verifier import VERIFIER
+from pp3.harness.faults.triton_wide import WIDE
 from pp3.harness.samplers.own import Kernels
 from pp3.harness.verdict import Verdict
 
-FAULTS = VERIFIER + PROPOSAL
+FAULTS = VERIFIER + PROPOSAL + WIDE
 HOME = Path(kernels.__file__).parent
-FILES = ("philox", "exponential", "search", "proposal", "verifier")  # an importer after what it imports
+# An importer after what it imports.
+FILES = ("philox", "exponential", "allocation", "selector", "walk", "search", "proposal", "verifier")
 IMPORT = "from pp3.kernels import "
 COUNTER = 1
 SEEN_BY: dict[str, Callable[[Launchers], str]] = {
     "bits": triton_rows.bits,
     "answers": triton_rows.answers,
+    "wide": triton_rows.wide,
     "exact:draws": triton_rows.draws,
     "exact:edges": triton_rows.edges,
     "exact:columns": triton_rows.columns,

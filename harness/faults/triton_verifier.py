@@ -144,9 +144,8 @@ VERIFIER = (
     _verifier(
         "greedy-last-of-ties",
         "of equal probabilities the last is the argmax; no one-hot row has any",
-        "tl.store(best_ptr + program, tl.max(key, 1),",
-        "tl.store(best_ptr + program, tl.min(tl.where(key >> ID_BITS == (tl.max(key, 1) >> ID_BITS)[:, None], key, "
-        "1 << 60), 1),",
+        "first = tl.min(tl.where(inside & (magnitude == most[:, None]), token, ID_MASK), 1)",
+        "first = tl.max(tl.where(inside & (magnitude == most[:, None]), token, -1), 1)",
         "exact:pairs",
         "pytorch issue 127196",
         targets=("greedy", "mixed-greedy"),

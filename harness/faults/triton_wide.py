@@ -1,0 +1,66 @@
+"""Faults in the texts of kernels/selector.py and kernels/walk.py: of wide rows, which no target of the trials has."""
+
+from pp3.harness.faults.triton_fault import of_file
+
+_selector = of_file("selector")
+_walk = of_file("walk")
+WIDE = (
+    _selector(
+        "wide-not-read-again",
+        "a group that may hold a fifth of the support is not read again",
+        "if tl.max(fourth, 0) >= tl.min(top, 0):",
+        "if tl.max(fourth, 0) > tl.max(top, 0):",
+        "wide",
+        seen="wide",
+    ),
+    _selector(
+        "wide-minus-zero",
+        "-0.0 ranks below +0.0",
+        "order = (bits ^ (sign & 0x7FFF)) - sign +",
+        "order = (bits ^ (sign & 0x7FFF)) +",
+        "wide",
+        "triton PRs 1736 and 1813",
+        seen="wide",
+    ),
+    _selector(
+        "wide-last-of-ties",
+        "of equal largest logits the last is the argmax",
+        "argmax = tl.min(tl.where(order == highest, ids, ID_MASK), 0)",
+        "argmax = tl.max(tl.where(order == highest, ids, -1), 0)",
+        "wide",
+        "pytorch issue 127196",
+        seen="wide",
+    ),
+    _walk(
+        "wide-coin-turned",
+        "a coin at or above the ratio keeps its draft",
+        "* tickets < (_quanta(prob) << 8)",
+        "* tickets >= (_quanta(prob) << 8)",
+        "wide",
+        seen="wide",
+    ),
+    _walk(
+        "wide-residual-of-the-tile",
+        "within the tile that holds the token the residual is the whole target",
+        "weight -= tl.where(here == lowest,",
+        "weight -= tl.where(here < 0,",
+        "wide",
+        seen="wide",
+    ),
+    _walk(
+        "wide-residual-of-tiles",
+        "the tile is found by the whole target's masses",
+        "left -= tl.where(whole, 0, lack)",
+        "left -= tl.where(whole, 0, 0 * lack)",
+        "wide",
+        seen="wide",
+    ),
+    _walk(
+        "wide-length-less-one",
+        "the number of kept drafts is returned for that of tokens",
+        "tl.where(failed, 0, emit + 1)",
+        "tl.where(failed, 0, emit)",
+        "wide",
+        seen="wide",
+    ),
+)
