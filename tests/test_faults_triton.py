@@ -16,7 +16,12 @@ BY_ID = {fault.id: fault for fault in FAULTS}
 OF_TRIALS = {"token", "full-target", "bonus", "length", "proposal", "accept", "kept", "residual", "prefix", "match"}
 OF_TRIALS |= {"pair", "length-pair", "recovery", "joint", "forbidden", "breach", "invalid"}
 OF_ENUMERATIONS = {f"exact:{name}" for name in ("draws", "edges", "exponential", "counters", "invariance", "pairs")}
-SMOKE = ("accept-le", "draw-of-the-first-position", "tickets-rounded", "wide-not-read-again")  # one of each launcher's, and of what is rare
+SMOKE = (
+    "accept-le",
+    "draw-of-the-first-position",
+    "tickets-rounded",
+    "wide-not-read-again",
+)  # one of each launcher's, and of what is rare
 OF_A_TRIAL = [fault for fault in FAULTS if fault.witness in OF_TRIALS]
 ALL = [pytest.param(fault, id=fault.id, marks=() if fault.id in SMOKE else pytest.mark.soak) for fault in FAULTS]
 

@@ -94,12 +94,12 @@ def test_ranges_of_wide_rows(kernels: Arithmetic) -> None:
         rows[row, group] += 9  # the whole support lies in one group
     rows[4, ::700] = np.abs(rows[4, ::700])  # 24 positive ones: the rest of the support is negative
     rows[5, 3] = np.array(0xFFC00000, np.uint32).view(np.float32)
-    words = [rng.integers(0, 1 << 63, 6).astype(np.uint64) for _ in range(3)]
+    keys, rounds, positions = (rng.integers(0, 1 << 63, 6).astype(np.uint64) for _ in range(3))
     sampled = np.array([True] * 5 + [False])
     for dtype in (Dtype.BF16, Dtype.FP16):
         logits = bits.stored(rows, dtype)
-        expected = Reference().propose(logits, dtype, sampled, *words, 0.7)
-        got = kernels.propose(logits, dtype, sampled, *words, 0.7)
+        expected = Reference().propose(logits, dtype, sampled, keys, rounds, positions, 0.7)
+        got = kernels.propose(logits, dtype, sampled, keys, rounds, positions, 0.7)
         assert list(expected.status) == [OK] * 5 + [FAILED]
         for name, one, other in zip(expected._fields, expected, got, strict=True):
             assert (one == other).all(), name

@@ -47,9 +47,10 @@ class Kernels:
 
     def describe(self) -> Description:
         """See the contract."""
-        proposal = self.proposal
-        device_code = (proposal, proposal.exponential, proposal.philox, proposal.search, self.verifier)
-        return _description("pp3-top32-kernels", *device_code, reference, addressing)
+        drafting, judging = self.proposal, self.verifier
+        drafts = (drafting, drafting.allocation, drafting.allocation.exponential, drafting.search, drafting.selector)
+        judges = (judging, judging.philox, judging.walk)
+        return _description("pp3-top32-kernels", *drafts, *judges, reference, addressing)
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request."""
