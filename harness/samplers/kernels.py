@@ -116,7 +116,7 @@ class _Carriers:
     def chosen_probs(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows [n, columns] of the probabilities, [n, columns, V]."""
         chosen = self._probs.index_select(0, rows.reshape(-1))
-        return chosen.view(*rows.shape, -1)[..., : self.vocab]
+        return chosen.view(*rows.shape, chosen.shape[1])[..., : self.vocab]
 
 
 def _aligned(table: torch.Tensor) -> torch.Tensor:
@@ -134,19 +134,19 @@ class _Buffers:
     def __init__(self, batch: Batch, device: torch.device) -> None:
         n, depth = len(batch), batch.depth
 
-        def words(values: Any) -> torch.Tensor:
-            return upload(values.view(np.int64), device)  # type: ignore[no-any-return]
+        def words(values: Any) -> Any:
+            return upload(values.view(np.int64), device)
 
         def poisoned(*shape: int) -> torch.Tensor:
             return torch.full(shape, ILLEGAL, dtype=torch.int32, device=device)
 
         self.tensors = {
-            "sampled": upload(batch.sampled, device, torch.int32),
+            "sampled": upload(batch.sampled, device).int(),
             "proposal_keys": words(batch.keys(Purpose.PROPOSAL)),
             "verify_keys": words(batch.keys(Purpose.VERIFY)),
             "rounds": words(batch.rounds),
             "positions": words(batch.positions),
-            "given": upload(batch.given, device, torch.int32),
+            "given": upload(batch.given, device).int(),
             "proposal_status": poisoned(n),
             "proposed": poisoned(n, depth),
             "support": poisoned(n, depth, reference.SUPPORT),
