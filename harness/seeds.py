@@ -48,7 +48,8 @@ class Seed:
         if len(index) and int(index.max()) - int(index.min()) < NEAR:
             first = int(index.min())
             keys = [_key(self, key_index, purpose) for key_index in range(first, int(index.max()) + 1)]
-            return np.array(keys, np.uint64)[index - first]
+            found: npt.NDArray[np.uint64] = np.array(keys, np.uint64)[index - first]
+            return found
         distinct, which = np.unique(index, return_inverse=True)
         return np.array([_key(self, int(key_index), purpose) for key_index in distinct], np.uint64)[which]
 

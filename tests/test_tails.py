@@ -57,13 +57,17 @@ class Binomial:
 @pytest.mark.parametrize("chance", CHANCES)
 def test_quantiles_of_the_binomial(name: str, chance: float) -> None:
     """By their definition, and as scipy.stats has them where it has them right: not below its 1e-30, nor at a tie."""
-    tail = {"isf": lambda *of: tails.binom_sf(*of), "ppf": lambda *of: -tails.binom_cdf(*of)}[name]
     for level in LEVELS[1:-1].tolist():
         for trials in TRIALS:
             found = int(getattr(tails, f"binom_{name}")(level, trials, chance))
-            limit = level if name == "isf" else -level
-            assert tail(found, trials, chance) <= limit
-            assert not found or tail(found - 1, trials, chance) > limit
+            enough = [
+                tails.binom_sf(count, trials, chance) <= level
+                if name == "isf"
+                else tails.binom_cdf(count, trials, chance) >= level
+                for count in (found, found - 1)
+            ]
+            assert enough[0]
+            assert not found or not enough[1]
             if level > 1e-30 and level != 0.5:
                 assert found == int(getattr(stats.binom, name)(level, trials, chance)), (level, trials)
         sizes = np.array(TRIALS)

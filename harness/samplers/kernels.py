@@ -30,6 +30,7 @@ class KernelSampler:
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
         self._carriers: dict[Target, _Carriers] = {}  # by object: a target's digest takes longer than a launch
+        self._captured: tuple[Any, ...] = (None,)  # the last graph, what it was made for first
 
     def describe(self) -> Description:
         """See the contract."""
@@ -72,6 +73,23 @@ class KernelSampler:
 
     def _replay(self, batch: Batch, carriers: "_Carriers", buffers: "_Buffers", chunk: int) -> int:
         """Run as many whole chunks as there are by graph replay; the number of requests done."""
+        made_for = (batch.target, batch.depth, batch.rows_per_launch, batch.carrier, bool(batch.sampled.all()))
+        if self._captured[0] != made_for:
+            self._captured = (None,)  # its memory can be used for the next
+            self._captured = (made_for, *self._capture(batch, carriers, buffers, chunk))
+        _, graph, static = self._captured
+        whole = len(batch) // chunk * chunk
+        for first in range(0, whole, chunk):
+            there = buffers.rows(first, first + chunk)
+            static.read_inputs(there)
+            graph.replay()
+            static.write_outputs(there)
+        return whole
+
+    def _capture(
+        self, batch: Batch, carriers: "_Carriers", buffers: "_Buffers", chunk: int
+    ) -> tuple[torch.cuda.CUDAGraph, "_Buffers"]:
+        """A graph of the launches of a chunk, and the buffers that it reads and writes."""
         static = buffers.rows(0, chunk).clone()
         views = [static.rows(first, first + batch.rows_per_launch) for first in range(0, chunk, batch.rows_per_launch)]
         streams = [torch.cuda.Stream() for _ in range(STREAMS)]  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -89,13 +107,7 @@ class KernelSampler:
                     _round(batch, carriers, view)
             for stream in streams:
                 main.wait_stream(stream)
-        whole = len(batch) // chunk * chunk
-        for first in range(0, whole, chunk):
-            there = buffers.rows(first, first + chunk)
-            static.read_inputs(there)
-            graph.replay()
-            static.write_outputs(there)
-        return whole
+        return graph, static
 
 
 class _Carriers:
@@ -116,7 +128,7 @@ class _Carriers:
     def chosen_probs(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows [n, columns] of the probabilities, [n, columns, V]."""
         chosen = self._probs.index_select(0, rows.reshape(-1))
-        return chosen.view(*rows.shape, -1)[..., : self.vocab]
+        return chosen.view(*rows.shape, chosen.shape[1])[..., : self.vocab]
 
 
 def _aligned(table: torch.Tensor) -> torch.Tensor:
@@ -134,19 +146,19 @@ class _Buffers:
     def __init__(self, batch: Batch, device: torch.device) -> None:
         n, depth = len(batch), batch.depth
 
-        def words(values: Any) -> torch.Tensor:
-            return upload(values.view(np.int64), device)  # type: ignore[no-any-return]
+        def words(values: Any) -> Any:
+            return upload(values.view(np.int64), device)
 
         def poisoned(*shape: int) -> torch.Tensor:
             return torch.full(shape, ILLEGAL, dtype=torch.int32, device=device)
 
-        self.tensors = {
-            "sampled": upload(batch.sampled, device, torch.int32),
+        self.tensors: dict[str, torch.Tensor] = {
+            "sampled": upload(batch.sampled, device).int(),
             "proposal_keys": words(batch.keys(Purpose.PROPOSAL)),
             "verify_keys": words(batch.keys(Purpose.VERIFY)),
             "rounds": words(batch.rounds),
             "positions": words(batch.positions),
-            "given": upload(batch.given, device, torch.int32),
+            "given": upload(batch.given, device).int(),
             "proposal_status": poisoned(n),
             "proposed": poisoned(n, depth),
             "support": poisoned(n, depth, reference.SUPPORT),
