@@ -190,6 +190,18 @@ def oracle(device: str, out: Path | None, as_json: bool) -> int:
 
 
 @commands.command()
+@click.option("--quick", is_flag=True, help="Six cases and 20 samples of each, in place of all and 100.")
+@click.option("--out", type=PATH, help=OUT)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--markdown", type=PATH, metavar="RECEIPT", help="Print the tables of a receipt; time nothing.")
+def probe(quick: bool, out: Path | None, as_json: bool, markdown: Path | None) -> int:
+    """Time the kernels beside the launch floor and other samplers, on a GPU, in one run; their bits come first."""
+    from pp3.harness.probe.command import run_command
+
+    return run_command(quick, out, as_json, markdown)
+
+
+@commands.command()
 @click.option("--only", multiple=True, help="Only this fault or control; may be repeated.")
 @click.option(
     "--seeds", type=int, default=1, show_default=True, help="Seeds of each; of one that takes over 5 CPU s, at most 10."
