@@ -19,7 +19,7 @@ from pp3.harness.probe.plan import (
     cases,
     contenders,
 )
-from pp3.harness.terminal import Column, fold, table, width
+from pp3.harness.terminal import Column, Fit, fold, table, width
 
 Row = dict[str, Any]
 NOTHING = "-"
@@ -67,26 +67,23 @@ def terminal_lines(predicate: Row) -> list[str]:
     times = Times(predicate)
     columns = [
         Column(head="case"),
-        *(Column(head=head, right=True) for head in ("us", "p05", "p95", "floor", "x floor", "memory", "nearest")),
-        Column(head="peer"),
+        *(Column(head=head, right=True) for head in ("us", "floor", "x floor", "memory", "nearest")),
+        Column(head="who", fit=Fit.FOLD),
     ]
     rows = []
-    for part in Part:
-        for case in times.cases(part):
-            found = times.nearest(case)
-            ours = times.nanoseconds(case, OURS)
-            floor = times.floor(case)
-            rows.append(
-                [
-                    _short(case),
-                    *(times.shown(case, OURS, key) for key in ("median", "p05", "p95")),
-                    microseconds(floor),
-                    f"{float(ours / floor):.2f}" if ours else NOTHING,
-                    microseconds(times.memory[case.id]),
-                    f"{float(found[1]):.2f}x" if found else NOTHING,
-                    found[0] if found else NOTHING,
-                ]
-            )
+    for case in (case for part in Part for case in times.cases(part)):
+        found, ours, floor = times.nearest(case), times.nanoseconds(case, OURS), times.floor(case)
+        rows.append(
+            [
+                _short(case),
+                times.shown(case, OURS),
+                microseconds(floor),
+                f"{float(ours / floor):.2f}" if ours else NOTHING,
+                microseconds(times.memory[case.id]),
+                f"{float(found[1]):.2f}x" if found else NOTHING,
+                found[0] if found else NOTHING,
+            ]
+        )
     said = [f"{name} is absent: {why}" for name, why in sorted(predicate["absent"].items())]
     absent = [line for one in said for line in fold(one, width())]
     return ["", *table(columns, rows), "", *absent, *([""] if absent else [])] if rows else ["", *absent]

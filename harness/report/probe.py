@@ -37,7 +37,7 @@ def _tiles(predicate: dict[str, Any], times: Times) -> list[tuple[str, str]]:
         shown = times.cases(part)
         if shown:
             first = max(
-                shown, key=lambda case: (case.vocab, case.depth, -case.batch, case.kind == Kind.RANDOM, case.cache)
+                shown, key=lambda case: (case.vocab, case.depth, case.kind is Kind.RANDOM, case.cache, -case.batch)
             )
             size = f"depth {first.depth}, vocabulary {first.vocab:,}, batch {first.batch}, {first.cache}"
             found.append((f"{times.shown(first, OURS)} us", f"a round of the {part}: {size}"))

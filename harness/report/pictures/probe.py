@@ -93,9 +93,8 @@ def _by_batch(name: str, times: Times, some: Sequence[Case], what: str) -> Pictu
         for axes, vocab in zip(panels, vocabs, strict=True):
             mine = [case for case in some if case.vocab == vocab]
             for at, one in enumerate(timed):
-                pairs = [
-                    (case.batch, value) for case in mine if (value := times.nanoseconds(case, one.name)) is not None
-                ]
+                timed_here = [(case.batch, times.nanoseconds(case, one.name)) for case in mine]
+                pairs = [(batch, value) for batch, value in timed_here if value is not None]
                 colour = {Job.FLOOR: SOFT, Job.OURS: LAW, Job.PART: SOFT, Job.WHOLE: WARN}[one.job]
                 axes.plot(
                     [batch for batch, _ in pairs],
