@@ -13,7 +13,7 @@ SEED = 0x5050_3350
 
 
 def make(kind: Kind, shape: tuple[int, ...], device: str) -> torch.Tensor:
-    """Logits [..., vocab] of a kind: the same for the same kind, shape and device."""
+    """Logits [..., vocab] of a kind, vocab 64 or more: the same for the same kind, shape and device."""
     draw = torch.Generator(device).manual_seed(SEED + list(Kind).index(kind))
     vocab = shape[-1]
     if kind is Kind.EQUAL:
@@ -25,10 +25,12 @@ def make(kind: Kind, shape: tuple[int, ...], device: str) -> torch.Tensor:
     if kind is Kind.SORTED:
         return logits.sort(dim=-1).values
     if kind is Kind.CLUSTERED:
-        many = min(CLUSTER, vocab)
-        values, ids = logits.topk(many, dim=-1)
-        low = logits[..., :many].clone()
-        logits.scatter_(-1, ids, low)
-        order = torch.rand(values.shape, generator=draw, device=device).argsort(dim=-1)
-        logits[..., :many] = values.gather(-1, order)
+        parts = logits.sort(dim=-1, descending=True).values.split([CLUSTER, vocab - CLUSTER], dim=-1)
+        return torch.cat([_shuffled(part, draw) for part in parts], dim=-1)
     return logits
+
+
+def _shuffled(values: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    """The values of each row in an order of its own."""
+    order = torch.rand(values.shape, generator=draw, device=values.device).argsort(dim=-1)
+    return values.gather(-1, order)
