@@ -169,7 +169,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.cases[].timings[].id", D, "the contestants of the case, in order, but those absent"),
         Rule("predicate.cases[].timings[].method", A, "whether a graph was replayed"),
         Rule("predicate.cases[].timings[].launches", A, "nodes of a round's graph; the floor has as many as ours"),
-        Rule("predicate.cases[].timings[].rounds", A, "rounds of a sample: those of the case, or one of a slow peer"),
+        Rule("predicate.cases[].timings[].rounds", A, "rounds of a sample: those of the case, or fewer of a slow peer"),
         Rule("predicate.cases[].timings[].samples", A, "clocks, as many as planned"),
         Rule("predicate.figures", D, "every quantile and ratio, from the samples"),
         Rule("predicate.kernels.conform", D, "none"),
