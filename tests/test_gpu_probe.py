@@ -1,4 +1,4 @@
-"""The probe on a GPU: graphs are captured and counted, our bits hold in what was timed, floors wait, a receipt verifies.
+"""The probe on a GPU: graphs are captured and counted, our bits hold in what was timed, a receipt verifies.
 
 Run by `make test-gpu`.
 """

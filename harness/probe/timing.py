@@ -2,7 +2,8 @@
 
 The order turns by one place a repetition, so that nobody always follows the same one, and what slows a machine down for
 a while falls on all. In a cold case L2 is overwritten before every replay, outside the events, and every round has
-tensors of its own. Of a slow peer a sample has fewer rounds. What cannot be captured (it waits for the host) is timed by events around its calls, and says so.
+tensors of its own. Of a slow peer a sample has fewer rounds. What cannot be captured, since it waits for the host, is
+timed by events around its calls, and says so.
 """
 
 import ctypes
