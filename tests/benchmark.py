@@ -82,12 +82,14 @@ def works() -> dict[str, Work]:
     small = draw.normal(size=(many * DEPTH, 64)).astype(np.float32)
     spread = np.repeat(keys, DEPTH)
     drafts = reference.propose(small, np.ones(many * DEPTH, np.bool_), spread, spread, spread)
-    carried = (drafts.token.reshape(many, DEPTH), *(part.reshape(many, DEPTH, SUPPORT) for part in drafts[2:]))
+    token = drafts.token.reshape(many, DEPTH)
+    ids, tickets = (part.reshape(many, DEPTH, SUPPORT) for part in (drafts.ids, drafts.tickets))
+    every = np.ones(many, np.bool_)
     receipt = max((ROOT / "receipts" / "evidence" / "qualify").glob("*.json"))
     return {
         "reference propose, 4 rows of 163,840": lambda: reference.propose(logits, on, rows, rows, rows),
         "reference verify, 2,000 requests of 64": lambda: reference.verify(
-            probs, *carried, np.ones(many, np.bool_), keys, keys, keys
+            probs, token, ids, tickets, every, keys, keys, keys
         ),
         "tally, 8,192 requests": lambda: _tallied(Tally(target, DEPTH, cells), batch, emission),
         "pp3 verify, the newest campaign": lambda: _command("verify", str(receipt)),

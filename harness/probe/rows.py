@@ -15,7 +15,6 @@ SEED = 0x5050_3350
 def make(kind: Kind, shape: tuple[int, ...], device: str) -> torch.Tensor:
     """Logits [..., vocab] of a kind, vocab 64 or more: the same for the same kind, shape and device."""
     draw = torch.Generator(device).manual_seed(SEED + list(Kind).index(kind))
-    vocab = shape[-1]
     if kind is Kind.EQUAL:
         rows = torch.arange(math.prod(shape[:-1]), device=device)
         return (rows.float() / 8).bfloat16().view(*shape[:-1], 1).expand(shape).contiguous()
@@ -25,7 +24,8 @@ def make(kind: Kind, shape: tuple[int, ...], device: str) -> torch.Tensor:
     if kind is Kind.SORTED:
         return logits.sort(dim=-1).values
     if kind is Kind.CLUSTERED:
-        parts = logits.sort(dim=-1, descending=True).values.split([CLUSTER, vocab - CLUSTER], dim=-1)
+        falling = logits.sort(dim=-1, descending=True).values
+        parts = (falling[..., :CLUSTER], falling[..., CLUSTER:])
         return torch.cat([_shuffled(part, draw) for part in parts], dim=-1)
     return logits
 

@@ -53,14 +53,23 @@ class Ours:
         batch, device = case.batch, data.logits.device
         self.logits = [one[: case.depth, :batch] for one in data.logits[: case.sets]]
         self.sampled = torch.ones(batch, dtype=torch.int32, device=device)
-        self.addressed = [one[:batch].contiguous() for one in (data.keys, data.rounds, data.positions)]
+        self.keys, self.rounds, self.positions = (
+            one[:batch].contiguous() for one in (data.keys, data.rounds, data.positions)
+        )
         self.outs = [proposal.empty_drafts(batch, case.depth, device) for _ in self.logits]
 
     def step(self, at: int) -> None:
         """One round on a set."""
         for column in range(self.case.depth):
             proposal.propose(
-                self.logits[at][column], self.sampled, *self.addressed, TAU, out=self.outs[at], column=column
+                self.logits[at][column],
+                self.sampled,
+                self.keys,
+                self.rounds,
+                self.positions,
+                TAU,
+                out=self.outs[at],
+                column=column,
             )
 
     def poison(self) -> None:

@@ -1,6 +1,6 @@
 """The figures of a probe as tables: on a terminal, and as docs/performance.md, from the receipt alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -131,7 +131,7 @@ def _selector(times: Times) -> str:
     if not found:
         return ""
     parts = ["## Selector\n", _explained(Part.SELECTOR, times)]
-    groups = [
+    groups: list[tuple[str, Callable[[Case], bool]]] = [
         ("Random rows, hot in L2", lambda case: case.kind is Kind.RANDOM and case.cache is Cache.HOT),
         ("Random rows, cold", lambda case: case.kind is Kind.RANDOM and case.cache is Cache.COLD),
         ("Other rows, hot in L2", lambda case: case.kind is not Kind.RANDOM),

@@ -159,7 +159,8 @@ class Gpu:
 
     def between(self, before: Any, after: Any) -> int:
         """See Clock."""
-        return round(before.elapsed_time(after) * 1e6)
+        milliseconds: float = before.elapsed_time(after)
+        return round(milliseconds * 1e6)
 
     def wait(self) -> None:
         """See Clock."""

@@ -12,8 +12,7 @@ def versions(measured: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _of(package: str) -> str:
-    if package == "vllm":
-        return importlib.import_module("pp3.harness.image.pins").DEFAULT
-    if package == "sglang":
-        return importlib.import_module("pp3.harness.samplers.sglang_file").DEFAULT
+    known = {"vllm": "pp3.harness.image.pins", "sglang": "pp3.harness.samplers.sglang_file"}
+    if package in known:
+        return str(importlib.import_module(known[package]).DEFAULT)
     return str(importlib.import_module(package).__version__)
