@@ -147,7 +147,7 @@ def test_the_page_shows_every_case_and_who_was_absent(path: Path, statement: Sta
     content = path.read_bytes()
     html = page(content, statement)
     assert html == page(content, statement)
-    assert html.count("<svg") == 4  # the selector hot and cold, kinds of rows, the verifier
+    assert html.count("<svg") == 5  # the selector hot and cold, kinds of rows, the verifier's two vocabularies
     for case in cases(Mode.QUICK):
         assert case.id in html
     for said in (*EXCLUSIONS, *statement["predicate"]["absent"]):
@@ -155,7 +155,7 @@ def test_the_page_shows_every_case_and_who_was_absent(path: Path, statement: Sta
     assert "No speedup is claimed." in html
 
 
-def test_the_full_page_has_a_panel_a_vocabulary(probed: Any) -> None:
+def test_the_full_page_has_a_picture_a_vocabulary(probed: Any) -> None:
     """Under a megabyte."""
     full = probed.statement(Mode.FULL)
     html = page(b"", full)

@@ -15,12 +15,12 @@ from pp3.harness.probe.plan import FLOORS, OURS, Case, Job, Kind, Mode, Part, ca
 
 HUNDREDTHS = {"p05": 5, "median": 50, "p95": 95}
 EXCLUSIONS = (
-    "no Markov head",
-    "no pair communication",
-    "no host transfer",
-    "no verification in the selector's cases, and no drafting in the verifier's",
-    "argmax, top-k alone and draws from given probabilities or from the whole vocabulary are no fused selector",
-    "the bytes moved are the fewest; no hardware counter was read",
+    "No Markov head.",
+    "No pair communication.",
+    "No host transfer.",
+    "No verification in the selector's cases, and no drafting in the verifier's.",
+    "Argmax, top-k alone and draws from given probabilities or from the whole vocabulary are no fused selector.",
+    "The bytes moved are the fewest; no hardware counter was read.",
 )
 Row = dict[str, Any]
 
@@ -92,7 +92,7 @@ def conclude(
     said = [_said(mode, measured, part) for part in Part]
     missing = f"; {len(absent):,} others are absent" if absent else ""
     sentence = (
-        f"PROBED: {who}, {'; '.join(one for one in said if one)}{missing}. Bits equal the reference's in all "
+        f"PROBED: {who} {'; '.join(one for one in said if one)}{missing}. Bits equal the reference's in all "
         f"{rows:,} rows compared before and after. Times of one run, compared within it alone. Self-attested."
     )
     return Conclusion(verdict=Outcome.PROBED, reasons=[], sentence=sentence)
@@ -118,7 +118,7 @@ def _said(mode: Mode, measured: Sequence[Row], part: Part) -> str:
         met += len(rivals)
         ahead += sum(timed[case.id][OURS] < rival for rival in rivals)
     against = f"ahead in {ahead:,} of {met:,} meetings with samplers that do the same work" if met else "no peer ran"
-    what = "drafts" if part is Part.SELECTOR else "verifies"
+    what = "draft" if part is Part.SELECTOR else "verify"
     return f"{what} a depth-{depth} round at vocabulary {largest:,} in {', '.join(shown)}, hot, {against}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from pp3.harness.probe.figures import microseconds
 from pp3.harness.probe.plan import OURS, Kind, Part, contenders
 from pp3.harness.probe.tables import Times
-from pp3.harness.report.pictures.probe import rows_picture, selector_picture, verifier_picture
+from pp3.harness.report.pictures.probe import rows_picture, selector_pictures, verifier_pictures
 
 HEAD = ("case", "contestant", "median, us", "p05", "p95", "x floor", "x ours", "launches", "rounds", "by")
 
@@ -14,18 +14,17 @@ HEAD = ("case", "contestant", "median, us", "p05", "p95", "x floor", "x ours", "
 def context(predicate: dict[str, Any]) -> dict[str, Any]:
     """Values for the template."""
     times = Times(predicate)
-    pictures = [
-        *selector_picture("selector", times),
-        *rows_picture("rows", times),
-        *verifier_picture("verifier", times),
-    ]
     return {
         "absent": sorted(predicate["absent"].items()),
         "contenders": [(str(one.part), one.name, one.about, str(one.job)) for part in Part for one in contenders(part)],
         "figures": _tiles(predicate, times),
         "head": HEAD,
         "limits": predicate["exclusions"],
-        "pictures": pictures,
+        "pictures": [
+            *selector_pictures("selector", times),
+            *rows_picture("rows", times),
+            *verifier_pictures("verifier", times),
+        ],
         "rows": [row for part in Part for case in times.cases(part) for row in _rows(predicate, times, case.id)],
     }
 

@@ -1,4 +1,4 @@
-"""Times of a round by batch size: the floor, ours, and each peer, a panel a vocabulary; of kinds of rows, ours."""
+"""Times of a round by batch size: the floor, ours and each peer, a picture a vocabulary; of kinds of rows, ours."""
 
 from collections.abc import Sequence
 
@@ -6,31 +6,37 @@ from matplotlib.figure import Figure
 
 from pp3.harness.probe.plan import OURS, Cache, Case, Job, Kind, Part, contenders
 from pp3.harness.probe.tables import Times
-from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, Picture, draw, log_axis
+from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw, log_axis
 
-HEIGHT, PANEL = 3.0, 2.6  # inches
-WIDE = 1.9  # inches for the names beside the panels
+HEIGHT = 3.0  # inches
 MARKS = ("o", "s", "^", "v", "D", "P", "X", "*", "<", ">")
 TITLE = "Time of a round by batch size"
 
 
-def selector_picture(name: str, times: Times) -> list[Picture]:
-    """One picture for hot and one for cold inputs, random rows, of the deepest round."""
+def selector_pictures(name: str, times: Times) -> list[Picture]:
+    """Of the deepest round on random rows, a picture for each vocabulary, hot and cold."""
     found = times.cases(Part.SELECTOR)
     deepest = max((case.depth for case in found), default=0)
     pictures = []
-    for cache in Cache:
-        some = [case for case in found if (case.depth, case.kind, case.cache) == (deepest, Kind.RANDOM, cache)]
-        if some:
-            what = f"selector, depth {deepest}, random rows, {cache}"
-            pictures.append(_by_batch(f"{name}-{cache}", times, some, what))
+    for vocab in sorted({case.vocab for case in found}):
+        for cache in Cache:
+            size = (vocab, deepest, Kind.RANDOM, cache)
+            some = [case for case in found if (case.vocab, case.depth, case.kind, case.cache) == size]
+            if some:
+                what = f"selector, vocabulary {vocab:,}, depth {deepest}, random rows, {cache}"
+                pictures.append(_by_batch(f"{name}-{vocab}-{cache}", times, some, what))
     return pictures
 
 
-def verifier_picture(name: str, times: Times) -> list[Picture]:
-    """The verifier's cases, a panel a vocabulary."""
-    some = times.cases(Part.VERIFIER)
-    return [_by_batch(name, times, some, f"verifier, depth {some[0].depth}")] if some else []
+def verifier_pictures(name: str, times: Times) -> list[Picture]:
+    """A picture a vocabulary."""
+    found = times.cases(Part.VERIFIER)
+    pictures = []
+    for vocab in sorted({case.vocab for case in found}, reverse=True):
+        some = [case for case in found if case.vocab == vocab]
+        what = f"verifier, vocabulary {vocab:,}, depth {some[0].depth}"
+        pictures.append(_by_batch(f"{name}-{vocab}", times, some, what))
+    return pictures
 
 
 def rows_picture(name: str, times: Times) -> list[Picture]:
@@ -68,7 +74,7 @@ def rows_picture(name: str, times: Times) -> list[Picture]:
         Picture(
             title=title,
             finding=finding,
-            svg=draw(name, f"{title}. {finding}", (4.8, HEIGHT), plot),
+            svg=draw(name, f"{title}. {finding}", (WIDTH, HEIGHT), plot),
             head=("rows", "batch", "median, us"),
             rows=[(str(case.kind), case.batch, times.shown(case, OURS)) for case in some],
         )
@@ -76,45 +82,31 @@ def rows_picture(name: str, times: Times) -> list[Picture]:
 
 
 def _by_batch(name: str, times: Times, some: Sequence[Case], what: str) -> Picture:
-    """A panel a vocabulary, a line a contestant, microseconds on a logarithmic axis."""
-    vocabs = sorted({case.vocab for case in some})
-    part = some[0].part
-    timed = [one for one in contenders(part) if any(one.name in times.lines[case.id] for case in some)]
+    """A line a contestant, microseconds on a logarithmic axis."""
+    timed = [one for one in contenders(some[0].part) if any(one.name in times.lines[case.id] for case in some)]
+    batches = [case.batch for case in some]
 
     def plot(figure: Figure) -> None:
-        width = PANEL * len(vocabs) + WIDE
-        panels = figure.subplots(
-            1,
-            len(vocabs),
-            sharey=True,
-            squeeze=False,
-            gridspec_kw={"left": 0.55 / width, "right": 1 - WIDE / width, "wspace": 0.12},
-        )[0]
-        for axes, vocab in zip(panels, vocabs, strict=True):
-            mine = [case for case in some if case.vocab == vocab]
-            for at, one in enumerate(timed):
-                timed_here = [(case.batch, times.nanoseconds(case, one.name)) for case in mine]
-                pairs = [(batch, value) for batch, value in timed_here if value is not None]
-                colour = {Job.FLOOR: SOFT, Job.OURS: LAW, Job.PART: SOFT, Job.WHOLE: WARN}[one.job]
-                axes.plot(
-                    [batch for batch, _ in pairs],
-                    [float(value) / 1000 for _, value in pairs],
-                    color=colour,
-                    marker=MARKS[at % len(MARKS)],
-                    markersize=4,
-                    linewidth=2.2 if one.job is Job.OURS else 1.0,
-                    linestyle={Job.FLOOR: ":", Job.PART: "--"}.get(one.job, "-"),
-                    label=one.name,
-                )
-            batches = sorted({case.batch for case in mine})
-            axes.set_xlim(batches[0] - 0.5, batches[-1] + 0.5)
-            axes.set_xticks(batches, [f"{batch:,}" for batch in batches])
-            axes.set_title(f"vocabulary {vocab:,}")
-            axes.set_xlabel("batch")
-        panels[0].set_yscale("log")
-        log_axis(panels[0].yaxis)
-        panels[0].set_ylabel("us a round")
-        panels[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=7)
+        axes = figure.subplots(gridspec_kw={"left": 0.12, "right": 0.66})
+        for at, one in enumerate(timed):
+            measured = [(case.batch, times.nanoseconds(case, one.name)) for case in some]
+            pairs = [(batch, float(value) / 1000) for batch, value in measured if value is not None]
+            axes.plot(
+                *zip(*pairs, strict=True),
+                color={Job.OURS: LAW, Job.WHOLE: WARN}.get(one.job, SOFT),
+                marker=MARKS[at % len(MARKS)],
+                markersize=4,
+                linewidth=2.2 if one.job is Job.OURS else 1.0,
+                linestyle={Job.FLOOR: ":", Job.PART: "--"}.get(one.job, "-"),
+                label=one.name,
+            )
+        axes.set_xlim(batches[0] - 0.5, batches[-1] + 0.5)
+        axes.set_xticks(batches, [f"{batch:,}" for batch in batches])
+        axes.set_xlabel("batch")
+        axes.set_yscale("log")
+        log_axis(axes.yaxis)
+        axes.set_ylabel("us a round")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
 
     finding = _finding(times, some)
     title = f"{TITLE}: {what}"
@@ -122,7 +114,7 @@ def _by_batch(name: str, times: Times, some: Sequence[Case], what: str) -> Pictu
     return Picture(
         title=title,
         finding=finding,
-        svg=draw(name, f"{title}. {finding}", (PANEL * len(vocabs) + WIDE, HEIGHT), plot, top=0.3),
+        svg=draw(name, f"{title}. {finding}", (WIDTH, HEIGHT), plot),
         head=("vocabulary", "batch", *names),
         rows=[(case.vocab, case.batch, *(times.shown(case, one) for one in names)) for case in some],
         note="Dotted: floors. Dashed: less than our work.",
