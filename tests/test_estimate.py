@@ -13,7 +13,7 @@ from pp3.harness import cli
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.estimate import law, wire
 from pp3.harness.estimate.command import NOT_MEASURED
-from pp3.harness.evidence import receipt
+from pp3.harness.evidence import provenance, receipt
 from pp3.harness.probe.plan import Mode
 from pp3.kernels.reference import ONE, allocate
 from pp3.targets import NAMES, build
@@ -108,6 +108,16 @@ def test_every_input_says_where_it_is_from(path: Path, capsys: pytest.CaptureFix
     assert assumed == {"a round without the sampled path", "acceptance of a draft"}
     assert found["notMeasured"] == list(NOT_MEASURED)
     assert "No speedup was measured and none is claimed." in found["sentence"]
+
+
+def test_times_of_other_sources_say_so(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receipt verifies wherever it is read; its kernels may not be those of this tree."""
+    assert not any("other sources" in one["source"] for one in estimate(path, capsys)["inputs"])
+    monkeypatch.setattr(provenance, "stale", lambda *_: ["pp3/kernels/proposal.py"])
+    named = [one["name"] for one in estimate(path, capsys)["inputs"] if "other sources" in one["source"]]
+    assert len(named) == 4
 
 
 def test_what_is_added_is_the_sum_of_what_was_measured(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

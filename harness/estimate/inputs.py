@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness.errors import CampaignError, VerificationError
+from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.evidence.verify import verify
 from pp3.harness.probe.figures import Outcome, quantile
@@ -45,6 +46,9 @@ class Input:
         }
 
 
+OTHERS = ", measured with other sources than these"
+
+
 def verified_probe(path: Path) -> dict[str, Any]:
     """The predicate of a probe's receipt. ReceiptError: missing 2, malformed 1; CampaignError 2: of another kind;
     VerificationError 1: it does not verify, or its bits differ.
@@ -68,6 +72,9 @@ def times(paths: Sequence[Path], wanted: Sequence[Case]) -> dict[Part, tuple[Inp
     CampaignError if a case is in none of the receipts, or in two.
     """
     opened = {path: verified_probe(path) for path in paths}
+    others = {
+        path: OTHERS if provenance.stale(KIND, read(path)[1]["subject"], provenance.TREE) else "" for path in paths
+    }
     found = {}
     for case in wanted:
         holders = [path for path, predicate in opened.items() if case.id in {row["id"] for row in predicate["cases"]}]
@@ -78,7 +85,7 @@ def times(paths: Sequence[Path], wanted: Sequence[Case]) -> dict[Part, tuple[Inp
             raise CampaignError(f"{case.id} was not measured; vocabulary, depth and batch may be {there or 'none'}")
         if len(holders) > 1:
             raise CampaignError(f"{case.id} is in {holders[0]} and in {holders[1]}; give the one that is meant")
-        found[case.part] = _inputs(case, holders[0], opened[holders[0]])
+        found[case.part] = _inputs(case, holders[0], opened[holders[0]], others[holders[0]])
     return found
 
 
@@ -87,10 +94,11 @@ def _timed(predicate: dict[str, Any], part: Part) -> list[Case]:
     return [case for case in cases(Mode(predicate["plan"]["mode"])) if case.part is part and case.id in ids]
 
 
-def _inputs(case: Case, path: Path, predicate: dict[str, Any]) -> tuple[Input, Input]:
+def _inputs(case: Case, path: Path, predicate: dict[str, Any], others: str) -> tuple[Input, Input]:
     [timings] = [row["timings"] for row in predicate["cases"] if row["id"] == case.id]
     [ours] = [timing for timing in timings if timing["id"] == OURS]
-    source = f"sha256 {path.stem.rpartition('-')[2]}, {case.id}, {predicate['kernels']['identity'].get('gpu', 'GPU')}"
+    gpu = predicate["kernels"]["identity"].get("gpu", "GPU")
+    source = f"sha256 {path.stem.rpartition('-')[2]}, {case.id}, {gpu}{others}"
     said = {50: f"{case.part}, median", 95: f"{case.part}, 95th percentile"}
     one, other = (
         Input(

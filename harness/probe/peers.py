@@ -5,6 +5,7 @@ Each is opened, or says why it cannot be had here, and then takes one position o
 cannot read a generator.
 """
 
+import functools
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 from pp3.harness.errors import PP3Error
 from pp3.harness.image import pins
+from pp3.harness.image.load import Loaded
 from pp3.harness.image.pins import Part as ImagePart
 from pp3.harness.probe.plan import Case, Part, contenders
 from pp3.harness.probe.timing import Contestant
@@ -24,6 +26,14 @@ SEED, OFFSET = 1, 0
 VLLM = pins.DEFAULT
 NO_SGLANG = "SGLang's pinned file verifies drafts; it holds no sampler of its own"
 NOT_BUILT = "FlashInfer's radix top-k is compiled on first use, and is not compiled here"
+
+
+@functools.cache
+def vllm(part: ImagePart) -> Loaded:
+    """A part of the pinned vLLM, loaded once: its kernels are compiled anew for every load."""
+    from pp3.harness.samplers.vllm_image import open_part
+
+    return open_part(None, VLLM, part)
 
 
 def argmax(_case: Case, _device: torch.device) -> Position:
@@ -92,9 +102,9 @@ def flashinfer_top_k_first(_case: Case, _device: torch.device) -> Position:
 def vllm_top_k(case: Case, device: torch.device) -> Position:
     """vLLM's Triton filter, softmax and its draw, of model runner V1."""
     from pp3.harness.samplers.vllm_filters import GIVEN, LEFT
-    from pp3.harness.samplers.vllm_image import Function, open_part
+    from pp3.harness.samplers.vllm_image import Function
 
-    loaded = open_part(None, VLLM, ImagePart.TOPK_TOPP)
+    loaded = vllm(ImagePart.TOPK_TOPP)
     keep = Function(loaded, "apply_top_k_top_p_triton", GIVEN, LEFT)
     pick = Function(loaded, "random_sample", ("probs", "generators"), ("use_fp64_gumbel",))
     k = torch.full((case.batch,), SUPPORT, dtype=torch.int32, device=device)
@@ -110,9 +120,8 @@ def vllm_top_k(case: Case, device: torch.device) -> Position:
 def vllm_gumbel(case: Case, device: torch.device) -> Position:
     """vLLM's Gumbel-max draw of model runner V2, from the whole vocabulary."""
     from pp3.harness.samplers.vllm_gumbel import open_sampler, salt
-    from pp3.harness.samplers.vllm_image import open_part
 
-    sampler = open_sampler(open_part(None, VLLM, ImagePart.V2))
+    sampler = open_sampler(vllm(ImagePart.V2))
     salted = salt(sampler, drafting=True)
     index = torch.arange(case.batch, dtype=torch.int32, device=device)
     heat = torch.full((case.batch,), TAU, device=device)

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from pp3.harness.errors import PP3Error
-from pp3.harness.image.pins import DEFAULT as VLLM
 from pp3.harness.image.pins import Part as ImagePart
-from pp3.harness.probe import bits, rows
+from pp3.harness.probe import bits, peers, rows
 from pp3.harness.probe.bits import POISON
 from pp3.harness.probe.plan import CHECKED, OURS, Case, Kind, Part, contenders
 from pp3.harness.probe.timing import Contestant
@@ -132,10 +131,9 @@ class Ours:
 
 def vllm(case: Case, judged: Round) -> Callable[[], Emitted]:
     """vLLM's rejection_sample, a slot a request."""
-    from pp3.harness.samplers.vllm_image import open_part
     from pp3.harness.samplers.vllm_v2 import open_verifier
 
-    check = open_verifier(open_part(None, VLLM, ImagePart.V2))
+    check = open_verifier(peers.vllm(ImagePart.V2))
     batch, columns, device = case.batch, case.depth + 1, judged.target_probs.device
     index = torch.arange(batch, dtype=torch.int32, device=device)
     steps = torch.arange(columns, dtype=torch.int32, device=device)
