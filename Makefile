@@ -7,7 +7,7 @@ RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/m
 JOBS ?= 2
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
-.PHONY: qualify test test-gpu soak lint format evidence faults image sglang vllm-check release-check clean
+.PHONY: qualify test test-gpu soak lint format evidence faults bench image sglang vllm-check release-check clean
 .DEFAULT_GOAL := qualify
 
 .venv/ready: pyproject.toml constraints.txt
@@ -42,6 +42,9 @@ evidence: .venv/ready  ## rewrite the README's table of committed evidence
 
 faults: .venv/ready  ## plant every known fault; fails if one escapes
 	$(RUN) .venv/bin/pp3 faults --jobs 2
+
+bench: .venv/ready  ## time the CPU's work as multiples of a fixed loop, against the stored ones (ARGS=--write stores)
+	$(RUN) CUDA_VISIBLE_DEVICES= .venv/bin/python -P tests/benchmark.py --out $(SCRATCH)/benchmark.json $(ARGS)
 
 image: .venv/ready  ## fetch the sampler files of a pinned vLLM into .image (VERSION=0.33.0, CACHE=folder)
 	$(RUN) .venv/bin/python -P -m pp3.harness.image.fetch $(VERSION) $(if $(CACHE),--cache '$(CACHE)')

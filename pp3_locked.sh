@@ -4,10 +4,10 @@ set -euo pipefail
 
 usage() {
     cat >&2 <<'EOF'
-usage: pp3_locked.sh [--detach] [--qualify | --oracle] [arguments of pp3 qualify or pp3 oracle]
+usage: pp3_locked.sh [--detach] [--qualify | --oracle | --probe] [arguments of that pp3 command]
   --qualify   a campaign in pieces; --resume goes on with the last one
   --oracle    the bridge to the exact rational law
-  (no mode)   the selector probe
+  --probe     the times of the kernels beside the launch floor and other samplers; what runs without a mode
   --detach    in the tmux session PP3, which outlives this terminal
 environment: PP3_LOCK PP3_SCRATCH PP3_PYTHON PP3_CPUS PP3_NICE PP3_THREADS PP3_POWER_W PP3_GRACE_S
 EOF
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --detach) detach=1 ;;
         --inside-tmux) inside=1 ;;
-        --qualify | --oracle)
+        --qualify | --oracle | --probe)
             mode=${1#--}
             shift
             break
@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$mode" ] || fail 69 'the selector probe does not exist yet: use --qualify or --oracle'
+mode=${mode:-probe}
 
 command -v flock >/dev/null || fail 69 'flock is missing: install util-linux'
 [ -z "$detach" ] || command -v tmux >/dev/null || fail 69 'tmux is missing, and --detach needs it: install tmux'

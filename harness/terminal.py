@@ -39,6 +39,7 @@ WORDS = {
     "PASS": Tone.GOOD,
     "TOLERATED": Tone.GOOD,
     "VERIFIED": Tone.GOOD,
+    "PROBED": Tone.GOOD,
     "CAUGHT": Tone.GOOD,
     "CONTROL-PASS": Tone.GOOD,
     "EXACT-ONLY": Tone.GOOD,

@@ -95,9 +95,20 @@ def real_receipt(receipt_of: "Callable[[Campaign, Path], Path]", tmp_path_factor
 
 
 @pytest.fixture(scope="session")
+def probed() -> ModuleType:
+    """tests/probed.py as a module: the receipt of a probe whose times are given."""
+    return _module("probed")
+
+
+@pytest.fixture(scope="session")
 def quick_pieces() -> ModuleType:
     """tests/quick_pieces.py as a module: what stands in for the interpreter where pieces are run often."""
-    spec = importlib.util.spec_from_file_location("quick_pieces", Path(__file__).parent / "quick_pieces.py")
+    return _module("quick_pieces")
+
+
+def _module(name: str) -> ModuleType:
+    """A file of this folder."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -206,9 +206,10 @@ def test_it_never_touches_what_is_not_its_own() -> None:
 
 
 def test_modes(place: Place) -> None:
-    """No mode is the probe, which there is not yet; what is unknown is refused; what follows the mode goes through."""
-    code, _, err = place.run()
-    assert (code, "the selector probe does not exist yet" in err) == (Exit.UNAVAILABLE, True)
+    """No mode is the probe; what is unknown is refused; what follows the mode goes through."""
+    assert place.run()[0] == 0
+    assert place.status()["mode"] == "probe"
+    assert place.run("--probe", "5")[0] == 5
     code, _, err = place.run("--fast")
     assert (code, "unknown argument --fast" in err) == (Exit.USAGE, True)
     assert place.run("--help")[0] == 0

@@ -319,6 +319,17 @@ def test_the_page_of_every_other_kind_fits_too(tab: Tab, tmp_path: Path, kind: s
         assert tab.value("document.documentElement.scrollWidth") <= width
 
 
+def test_the_page_of_a_probe_fits_too(tab: Tab, tmp_path: Path, probed: Any) -> None:
+    """Of times that are given."""
+    path = tmp_path / "page.html"
+    path.write_text(page(b"", probed.statement()), "utf-8")
+    for width in WIDTHS:
+        tab.open(path, width)
+        assert tab.requests() == []
+        assert tab.complaints() == []
+        assert tab.value("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("kind", ["comparison", "history", "index"])
 def test_a_page_of_several_receipts_fits_too(tab: Tab, tmp_path: Path, kind: str, scheme: str) -> None:

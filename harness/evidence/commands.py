@@ -11,7 +11,7 @@ from pp3.harness.errors import CampaignError, Exit, ReceiptError
 if TYPE_CHECKING:
     from pp3.harness.evidence.verified import Verified
 
-VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID"])
+VERDICTS = click.Choice(["PASS", "TOLERATED", "FAIL", "INCONCLUSIVE", "INVALID", "PROBED"])
 PATH = click.Path(path_type=Path)
 
 

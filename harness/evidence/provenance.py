@@ -20,6 +20,7 @@ ROOTS = {  # by what `kind_of` says of a receipt
     "qualify": ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
+    "probe": ("pp3.harness.probe.run", "pp3.harness.probe.figures"),
     "trial": TRIAL,
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
 }

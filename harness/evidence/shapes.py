@@ -7,14 +7,17 @@ import msgspec
 
 from pp3.harness.errors import ReceiptError
 from pp3.harness.evidence.parts import (
+    BandwidthShape,
     CellShape,
     Count,
     DeviationShape,
     EnumerationShape,
     ExecutionShape,
+    FiguresShape,
     KernelsShape,
     PairedShape,
     PolicyShape,
+    ProbedShape,
     SamplerShape,
     SeedShape,
     Sha256,
@@ -127,6 +130,19 @@ class SurveyShape(Strict, frozen=True):
     non_claims: list[str]
 
 
+class ProbeShape(PredicateShape, frozen=True):
+    """A probe of the kernels' speed."""
+
+    kind: Literal["probe"]
+    plan: dict[str, Any]
+    absent: dict[str, str]
+    bandwidth: BandwidthShape
+    cases: list[ProbedShape]
+    exclusions: list[str]
+    figures: list[FiguresShape]
+    peers: dict[str, str]
+
+
 class EnvelopeShape(Strict, frozen=True):
     """The outer in-toto statement; its predicate has a shape by kind."""
 
@@ -142,6 +158,7 @@ SHAPES: dict[str, type[Strict]] = {
     "oracle": OracleShape,
     "trial": TrialShape,
     "survey": SurveyShape,
+    "probe": ProbeShape,
 }
 
 

@@ -16,7 +16,7 @@ from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
-from pp3.harness.evidence import execution, kernels, provenance, survey, trial
+from pp3.harness.evidence import execution, kernels, probe, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
 from pp3.harness.evidence.review import STALE, Review
@@ -26,6 +26,7 @@ from pp3.harness.evidence.rows import BUDGET, STATISTICS, TEST, budget, compare,
 from pp3.harness.evidence.shapes import PREDICATE, check_shape
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.exact import oracle, suite
+from pp3.harness.probe import figures
 from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.trial.judge import TrialJudgement, effect_plain
@@ -121,7 +122,7 @@ def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
         for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
             yield Step(name=name, outcome=outcome, detail=detail)
         return
-    yield from {"qualify": _qualify, "trial": _trial}.get(predicate["kind"], _exact)(predicate)
+    yield from {"qualify": _qualify, "trial": _trial, "probe": _probe}.get(predicate["kind"], _exact)(predicate)
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
     yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
@@ -208,6 +209,16 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("verdict", judged.verdict.value)
 
 
+def _probe(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a probe."""
+    found = probe.steps(predicate)
+    for step in probe.STEPS:
+        name, detail, concluded = _at(step, next, found)
+        if concluded is not None:
+            _same_verdict(concluded, predicate)
+        yield ok(name, detail or concluded.verdict.value)
+
+
 def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
     """What is said of the error budget that the plan divides."""
     weights = {family: float(share) for family, share in predicate["plan"]["weights"].items()}
@@ -215,7 +226,8 @@ def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
 
 
 def _same_verdict(
-    mine: Judgement | TrialJudgement | suite.Conclusion | oracle.Conclusion, predicate: dict[str, Any]
+    mine: Judgement | TrialJudgement | suite.Conclusion | oracle.Conclusion | figures.Conclusion,
+    predicate: dict[str, Any],
 ) -> None:
     for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):
         if recomputed != predicate[name]:

@@ -1,6 +1,6 @@
 """Runs one pp3 command for pp3_locked.sh: checks the GPU, keeps the status, ends every process that the run started.
 
-    python -m pp3.harness.operations.supervise WRAPPER_PID RUN_FOLDER qualify|oracle [arguments]
+    python -m pp3.harness.operations.supervise WRAPPER_PID RUN_FOLDER qualify|oracle|probe [arguments]
 
 It lives no longer than the wrapper, or than the flock that holds the lock for it: whatever of them is killed, the run
 is ended before the lock's next holder can find it at work. It signals nothing but its own descendants.

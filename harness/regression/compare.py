@@ -94,6 +94,8 @@ def compare(old: Opened, new: Opened, alpha: float = ALPHA) -> Comparison:
         raise ReceiptError(
             f"{old.path} is of kind {old.kind}, {new.path} of kind {new.kind}; give two of one kind", Exit.INCONCLUSIVE
         )
+    if old.kind == "probe":
+        raise ReceiptError(f"{old.path} is of kind probe: times compare within one run alone", Exit.INCONCLUSIVE)
     one, other = old.predicate, new.predicate
     refused, untimed = not_correctness(old, new), not_timing(old, new)
     verified = not (old.unverified or new.unverified)

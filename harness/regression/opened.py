@@ -127,6 +127,7 @@ def open_sampled(path: Path, command: str) -> Opened:
         SURVEY: "give the receipt of one of its trials, which lie beside it",
         "oracle": "its integers are exact: run `pp3 oracle`, and compare the two receipts",
         "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",
+        "probe": "its integers are clocks: run `pp3 probe`, whose ratios hold within one run",
     }
     if kind in instead:
         raise ReceiptError(

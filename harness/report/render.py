@@ -10,7 +10,7 @@ import jinja2
 from pp3.harness.errors import CampaignError, PP3Error
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.exact.pairs import excluded_rate
-from pp3.harness.report import campaign, exact, survey, trial
+from pp3.harness.report import campaign, exact, probe, survey, trial
 from pp3.harness.report.alarm import Alarm
 from pp3.harness.report.template import fill
 
@@ -22,6 +22,7 @@ PAGES: dict[str, tuple[str, Context]] = {
     "oracle": ("oracle.html", exact.oracle),
     "exhaustive": ("exhaustive.html", exact.exhaustive),
     "survey": ("survey.html", survey.context),
+    "probe": ("probe.html", probe.context),
 }
 BARE = "bare.html"
 UNFIT = (PP3Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, jinja2.UndefinedError)

@@ -8,7 +8,7 @@ import jinja2
 TEMPLATES = Path(__file__).parent / "templates"
 TONES = {  # of a verdict, an outcome or a row of the faults' matrix: good news, bad news, neither
     **dict.fromkeys(("PASS", "TOLERATED", "pass", "certain", "CAUGHT", "CONTROL-PASS", "EXACT-ONLY"), "pass"),
-    **dict.fromkeys(("NO REGRESSION", "better"), "pass"),
+    **dict.fromkeys(("NO REGRESSION", "better", "PROBED"), "pass"),
     **dict.fromkeys(("REGRESSION", "worse", "vanished"), "fail"),
     **dict.fromkeys(("FAIL", "INVALID", "fail", "ESCAPED", "CONTROL-FAIL"), "fail"),
 }
