@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pp3.harness.errors import Exit, PP3Error
 
@@ -24,8 +25,8 @@ def _count(counter_ptr: tl.tensor) -> None:  # [1] int64
 
 @triton.jit
 def _count_dependent(counter_ptr: tl.tensor) -> None:  # [1] int64
-    tl.extra.cuda.gdc_launch_dependents()
-    tl.extra.cuda.gdc_wait()
+    gdc_launch_dependents()
+    gdc_wait()
     tl.store(counter_ptr, tl.load(counter_ptr) + 1)
 
 
