@@ -37,6 +37,11 @@ class Row:
     state: str  # current; stale, and how many files differ; superseded, and by which digest, as the ledger says
 
     @property
+    def superseded(self) -> bool:
+        """Whether the ledger names one that stands in its place."""
+        return self.state.startswith("superseded")
+
+    @property
     def stale(self) -> bool:
         """Whether it no longer speaks of this tree, and nothing else does in its place."""
         return self.state.startswith("stale")
@@ -100,12 +105,17 @@ def _verdict(predicate: dict[str, Any]) -> str:
 
 
 def render(table: list[Row]) -> str:
-    """The table in Markdown."""
-    lines = [HEAD]
+    """The table in Markdown: what speaks of something today; how many others the ledger says were superseded."""
+    lines, old = [HEAD], [row.kind for row in table if row.superseded]
     for row in table:
+        if row.superseded:
+            continue
         page = f", [page]({row.page})" if row.page else ""
         cells = (f"{row.kind}: [receipt]({row.receipt}){page}", row.started[:10], row.judged, row.verdict, row.state)
         lines.append(f"| {' | '.join(cells)} |")
+    if old:
+        each = ", ".join(f"{old.count(kind)} {kind}" for kind in sorted(set(old)))
+        lines += ["", f"Superseded, each by one that [receipts/LEDGER](receipts/LEDGER) names: {each}."]
     return "\n".join(lines)
 
 
