@@ -15,62 +15,25 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pp3.kernels import allocation, philox
+from pp3.kernels import allocation, groups, philox
 from pp3.kernels.reference import FAILED, OK, SUPPORT
 
 if TYPE_CHECKING:
     from pp3.kernels.proposal import Drafts
 
 WIDE = 16_384  # a vocabulary above it is worth the groups
-GROUPS, KEPT, RUN = 128, 4, 16  # groups of a row, entries kept of each, neighbouring ids that a group takes at once
-LEAST_EXTRA = 16
-INFINITY = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00}  # its bits
-NARROW_WARPS, SELECT_WARPS = 4, 2
+WARPS = 2
 HOPPER = (9, 0)  # the first with programmatic dependent launch
-# An id is the number of its run in the group, the group (7 bits), and the place within the run (4 bits).
-RUN_BITS, GROUP_BITS, TURN_BITS = tl.constexpr(4), tl.constexpr(7), tl.constexpr(11)
-WITHIN = tl.constexpr(15)
-INDEX, UPPER = tl.constexpr(0xFFFF), tl.constexpr(-0x10000)  # the halves of an entry's key
-ID_BITS = tl.constexpr(18)
-ID_MASK = tl.constexpr((1 << 18) - 1)
-RUN_MASK = tl.constexpr((1 << 14) - 1)
 LOWEST = tl.constexpr(-0x80000000)
 LOWEST_64 = tl.constexpr(-0x8000000000000000)
+LAST = tl.constexpr((1 << 18) - 1)  # the largest id
+ORDER_BITS = tl.constexpr(18)  # below the order in a key
 MINUS_INFINITY = tl.constexpr(-0x8000)  # the order of -inf
 STATUS_OK = tl.constexpr(OK)
 STATUS_FAILED = tl.constexpr(FAILED)
 # Views of a batch start at any row: specialising on their alignment would compile a kernel for each.
 PER_REQUEST = ["sampled_ptr", "key_ptr", "round_ptr", "position_ptr"]
 PER_REQUEST += ["status_ptr", "token_ptr", "ids_ptr", "tickets_ptr"]
-
-
-@triton.jit
-def _id(index: tl.tensor, group: tl.tensor) -> tl.tensor:
-    """The id of entry `index` of a group: runs of 16 neighbours, dealt to the groups in turn."""
-    return ((index >> RUN_BITS) << TURN_BITS) | (group << RUN_BITS) | (index & WITHIN)
-
-
-@triton.jit
-def _entries(
-    row_ptr: tl.tensor, group: tl.tensor, index: tl.tensor, vocab: tl.tensor, INFINITY: tl.constexpr
-) -> tl.tensor:
-    """Keys int32 of a group's entries: order in the upper half, then the lower index first.
-
-    order: the 16-bit pattern less its place, so that values compare as signed integers: -inf lowest, -0.0 as +0.0, and
-    NaN of either sign above +inf, because 16 bits wrap. Entries past the row are -inf of ids that no row has.
-    """
-    token = _id(index, group)
-    bits = tl.load(row_ptr + token, mask=token < vocab, other=INFINITY - 0x8000).to(tl.int32)
-    sign = bits >> 31
-    order = (bits ^ (sign & 0x7FFF)) - sign + (INFINITY - 0x8000)
-    return (order << 16) | (INDEX - index)
-
-
-@triton.jit
-def _key(entry: tl.tensor, group: tl.tensor) -> tl.tensor:
-    """The int64 key that orders a whole row: order, then the lower id first."""
-    token = _id(INDEX - (entry & INDEX), group)
-    return ((entry >> 16).to(tl.int64) << ID_BITS) | (token ^ ID_MASK)
 
 
 @triton.jit
@@ -89,43 +52,6 @@ def _largest(key: tl.tensor, NOBODY: tl.constexpr, K: tl.constexpr, SORTS: tl.co
 
 
 @triton.jit
-def group_bests(
-    logits_ptr: tl.tensor,  # [rows, vocab] int16 patterns, neighbours adjacent
-    row_stride: tl.tensor,
-    vocab: tl.tensor,
-    best_ptr: tl.tensor,  # [rows, GROUPS, KEPT] int32, descending
-    INFINITY: tl.constexpr,
-    MAIN: tl.constexpr,
-    EXTRA: tl.constexpr,  # entries of a group: the two powers of two add up to the runs of a row
-    GROUPS: tl.constexpr,
-    KEPT: tl.constexpr,
-    AT_ONCE: tl.constexpr,  # groups a program
-    DEPENDENT: tl.constexpr,
-) -> None:
-    line = tl.program_id(0) * AT_ONCE + tl.arange(0, AT_ONCE)
-    group = (line % GROUPS)[:, None]
-    row_ptr = (logits_ptr + (line // GROUPS).to(tl.int64) * row_stride)[:, None]
-    if DEPENDENT:
-        gdc_wait()
-        gdc_launch_dependents()
-    key = _entries(row_ptr, group, tl.arange(0, MAIN)[None, :], vocab, INFINITY)
-    if EXTRA > 0:
-        extra = _entries(row_ptr, group, MAIN + tl.arange(0, EXTRA)[None, :], vocab, INFINITY)
-    k = tl.arange(0, KEPT)[None, :]
-    kept = tl.full([AT_ONCE, KEPT], LOWEST, tl.int32)
-    for i in tl.static_range(KEPT):
-        best = tl.max(key, 1)
-        if EXTRA > 0:
-            best = tl.maximum(best, tl.max(extra, 1))
-        kept = tl.where(k == i, best[:, None], kept)
-        if i < KEPT - 1:
-            key = tl.where(key == best[:, None], LOWEST, key)
-            if EXTRA > 0:
-                extra = tl.where(extra == best[:, None], LOWEST, extra)
-    tl.store(best_ptr + line.to(tl.int64)[:, None] * KEPT + k, kept)
-
-
-@triton.jit
 def _read_again(
     top: tl.tensor,  # [K] keys, the 32 largest of what was kept
     fourth: tl.tensor,  # [K] keys, the last kept of each group
@@ -134,25 +60,21 @@ def _read_again(
     INFINITY: tl.constexpr,
     MAIN: tl.constexpr,
     EXTRA: tl.constexpr,
-    GROUPS: tl.constexpr,
 ) -> tl.tensor:
     """The 32 largest keys, after every group whose last kept is among them gave the rest that belongs there."""
     worst = tl.min(top, 0)
     fullest = tl.max(fourth, 0)
     while fullest >= worst:
-        token = ((fullest & ID_MASK) ^ ID_MASK).to(tl.int32)
-        group = (token >> RUN_BITS) & (GROUPS - 1)
-        index = ((token >> TURN_BITS) << RUN_BITS) | (token & WITHIN)
-        taken = ((fullest >> ID_BITS).to(tl.int32) << 16) | (INDEX - index)
-        key = _entries(row_ptr, group, tl.arange(0, MAIN), vocab, INFINITY)
+        taken, group = groups.entry_of(fullest)
+        key = groups.entries(row_ptr, group, tl.arange(0, MAIN), vocab, INFINITY)
         key = tl.where(key < taken, key, LOWEST)
         best = tl.max(key, 0)
         if EXTRA > 0:
-            extra = _entries(row_ptr, group, MAIN + tl.arange(0, EXTRA), vocab, INFINITY)
+            extra = groups.entries(row_ptr, group, MAIN + tl.arange(0, EXTRA), vocab, INFINITY)
             extra = tl.where(extra < taken, extra, LOWEST)
             best = tl.maximum(best, tl.max(extra, 0))
-        while _key(best, group) > worst:
-            top = tl.where(top == worst, _key(best, group), top)
+        while groups.key_of(best, group) > worst:
+            top = tl.where(top == worst, groups.key_of(best, group), top)
             worst = tl.min(top, 0)
             key = tl.where(key == best, LOWEST, key)
             following = tl.max(key, 0)
@@ -219,20 +141,19 @@ def select_and_draw(
         gdc_wait()
 
     first = tl.load(row_bests + group * KEPT)
-    run = (((INDEX - (first & INDEX)) >> RUN_BITS) << GROUP_BITS) | group  # no two groups share a run: 32 bits suffice
-    leading = _largest((first & UPPER) | ((run ^ RUN_MASK) << 2), LOWEST, K, SORTS)
+    leading = _largest(groups.lead_of(first, group), LOWEST, K, SORTS)
     highest = tl.max(leading, 0) >> 16
-    chosen = ((leading >> 2) ^ RUN_MASK) & (GROUPS - 1)
+    chosen = groups.group_of(leading)
     kept = tl.arange(0, KEPT)[None, :]
-    key = _key(tl.load(row_bests + chosen[:, None] * KEPT + kept), chosen[:, None])
+    key = groups.key_of(tl.load(row_bests + chosen[:, None] * KEPT + kept), chosen[:, None])
     top = _largest(tl.reshape(key, [K * KEPT]), LOWEST_64, K, SORTS)
     fourth = tl.max(tl.where(kept == KEPT - 1, key, LOWEST_64), 1)
     if tl.max(fourth, 0) >= tl.min(top, 0):
-        top = _read_again(top, fourth, logits_ptr + row * row_stride, vocab, INFINITY, MAIN, EXTRA, GROUPS)
+        top = _read_again(top, fourth, logits_ptr + row * row_stride, vocab, INFINITY, MAIN, EXTRA)
 
-    ids = ((top & ID_MASK) ^ ID_MASK).to(tl.int32)
-    order = (top >> ID_BITS).to(tl.int32)
-    argmax = tl.min(tl.where(order == highest, ids, ID_MASK), 0)
+    ids = groups.token_of(top)
+    order = (top >> ORDER_BITS).to(tl.int32)
+    argmax = tl.min(tl.where(order == highest, ids, LAST), 0)
     failed = (highest >= 2 * INFINITY - 0x8000) | (highest == MINUS_INFINITY) | (earlier == STATUS_FAILED)
     drawn = sampled & (failed == 0) & (tau > 0)
     one = tl.zeros([1], tl.int32)
@@ -263,7 +184,7 @@ def select_and_draw(
 
 def suits(logits: torch.Tensor) -> bool:
     """Whether a batch of logits [batch, vocab] is what these launches are for: 16 bits, wide, neighbours adjacent."""
-    return logits.dtype in INFINITY and logits.shape[1] > WIDE and logits.stride(1) == 1
+    return logits.dtype in groups.INFINITY and logits.shape[1] > WIDE and logits.stride(1) == 1
 
 
 def launch(
@@ -279,50 +200,42 @@ def launch(
     distinct: rows that differ, 1 or the batch. requests: sampled, keys, rounds and positions.
     """
     batch, vocab = logits.shape
-    main, extra = sizes(vocab)
+    main, extra = groups.sizes(vocab)
     patterns = logits.view(torch.int16)
-    best = torch.empty(distinct * GROUPS * KEPT, dtype=torch.int32, device=logits.device)
+    best = torch.empty(distinct * groups.GROUPS * groups.KEPT, dtype=torch.int32, device=logits.device)
     compiled = logits.is_cuda
     dependent = compiled and launches_dependently(logits.device)
     options: dict[str, Any] = {"launch_pdl": True} if dependent else {}
     constants: dict[str, Any] = {
-        "INFINITY": INFINITY[logits.dtype],
+        "INFINITY": groups.INFINITY[logits.dtype],
         "MAIN": main,
         "EXTRA": extra,
-        "GROUPS": GROUPS,
-        "KEPT": KEPT,
+        "KEPT": groups.KEPT,
         "DEPENDENT": dependent,
     }
-    at_once = 1 if compiled else GROUPS  # in the interpreter a program costs milliseconds whatever its width
-    group_bests[(distinct * GROUPS // at_once,)](
-        patterns, logits.stride(0), vocab, best, AT_ONCE=at_once, num_warps=NARROW_WARPS, **constants, **options
+    at_once = 1 if compiled else groups.GROUPS  # in the interpreter a program costs milliseconds whatever its width
+    groups.group_bests[(distinct * groups.GROUPS // at_once,)](
+        patterns, logits.stride(0), vocab, best, AT_ONCE=at_once, num_warps=groups.WARPS, **constants, **options
     )
     select_and_draw[(batch,)](
         patterns,
         logits.stride(0),
         vocab,
         best,
-        GROUPS * KEPT if distinct > 1 else 0,
+        groups.GROUPS * groups.KEPT if distinct > 1 else 0,
         *requests,
         tau,
         column,
         out.token.shape[1],
         *out,
         HALVES=logits.dtype == torch.float16,
+        GROUPS=groups.GROUPS,
         K=SUPPORT,
         SORTS=compiled,
-        num_warps=SELECT_WARPS,
+        num_warps=WARPS,
         **constants,
         **options,
     )
-
-
-def sizes(vocab: int) -> tuple[int, int]:
-    """Entries of a group as two powers of two (the second may be 0) that cover a row: of 163,840, 1,024 and 256."""
-    entries = triton.cdiv(triton.cdiv(vocab, RUN), GROUPS) * RUN
-    main = 1 << (entries.bit_length() - 1)
-    extra = entries - main
-    return main, max(LEAST_EXTRA, triton.next_power_of_2(extra)) if extra else 0
 
 
 @cache

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pp3.kernels import philox, selector, walk
-from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_PROB, MAX_VOCAB, OK, ONE, QUANTUM_BITS, SUPPORT
+from pp3.kernels import philox, row_sums, selector, walk
+from pp3.kernels.reference import FAILED, MASS_SLACK, MAX_VOCAB, OK, ONE, QUANTUM_BITS, SUPPORT
 
 TILE = 1024
 LEAST_TILES = 16  # so that every vocabulary up to 16,384 shares one compiled kernel
@@ -27,11 +26,8 @@ CHUNK = 8  # ids of the support subtracted at once
 INTERPRETED_ROWS = 64
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
-QUANTA = tl.constexpr(2.0**QUANTUM_BITS)
 UNIT = tl.constexpr(1 << QUANTUM_BITS)
 SLACK = tl.constexpr(MASS_SLACK)
-CLAMP = tl.constexpr(1 << 50)  # a tile above it is illegal anyway, and 256 of them fit int64
-LARGEST = tl.constexpr(MAX_PROB)
 TICKETS = tl.constexpr(ONE)
 # Views of a batch start at any row: specialising on their alignment would compile a kernel for each.
 PER_REQUEST = ["draft_ptr", "support_ptr", "tickets_ptr", "sampled_ptr", "key_ptr", "round_ptr", "position_ptr"]
@@ -47,48 +43,6 @@ class Verified(NamedTuple):
     status: torch.Tensor  # [batch] int32
     tokens: torch.Tensor  # [batch, depth + 1] int32
     num_sampled: torch.Tensor  # [batch] int32
-
-
-@triton.jit
-def _quanta(prob: tl.tensor) -> tl.tensor:
-    return (prob.to(tl.float64) * QUANTA).to(tl.int64)
-
-
-@triton.jit(do_not_specialize=["batch", "columns", "tiles"])
-def _tile_mass(
-    probs_ptr: tl.tensor,  # [batch, depth + 1, vocab] fp32
-    request_stride: tl.tensor,
-    row_stride: tl.tensor,
-    column_stride: tl.tensor,
-    batch: tl.tensor,
-    vocab: tl.tensor,
-    columns: tl.tensor,
-    tiles: tl.tensor,
-    mass_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
-    best_ptr: tl.tensor,  # [batch, depth + 1, tiles] int64
-    ROWS: tl.constexpr,
-    TILE: tl.constexpr,
-    DEPENDENT: tl.constexpr,
-) -> None:
-    program = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    line, tile = program // tiles, program % tiles
-    request, row = line // columns, line % columns
-    token = tile[:, None] * TILE + tl.arange(0, TILE)[None, :]
-    inside = (token < vocab) & (request < batch)[:, None]
-    at = (request * request_stride + row * row_stride)[:, None] + token * column_stride
-    if DEPENDENT:
-        gdc_wait()
-        gdc_launch_dependents()
-    prob = tl.load(probs_ptr + at, mask=inside, other=0.0)
-    fits = (prob >= 0) & (prob <= LARGEST)
-    prob = tl.where(fits, prob, 0.0)
-    mass = tl.minimum(tl.sum(_quanta(prob), 1), CLAMP)
-    illegal = tl.max(tl.where(fits, 0, 1), 1)
-    magnitude = prob.to(tl.int32, bitcast=True) & 0x7FFFFFFF
-    most = tl.max(magnitude, 1)
-    first = tl.min(tl.where(inside & (magnitude == most[:, None]), token, ID_MASK), 1)
-    tl.store(mass_ptr + program, tl.where(illegal != 0, -1, mass), mask=request < batch)
-    tl.store(best_ptr + program, (most.to(tl.int64) << ID_BITS) | (first ^ ID_MASK), mask=request < batch)
 
 
 @triton.jit
@@ -123,7 +77,7 @@ def _support(
 def _share(row_ptr: tl.tensor, column_stride: tl.tensor, ids: tl.tensor, tickets: tl.tensor) -> tl.tensor:
     """min(P, Q) at each id of a support, what the residual lacks there."""
     prob = tl.load(row_ptr[:, None] + ids.to(tl.int64) * column_stride, mask=tickets > 0, other=0.0)
-    return tl.minimum(_quanta(prob), tickets << 24)
+    return tl.minimum(row_sums.quanta(prob), tickets << 24)
 
 
 @triton.jit(do_not_specialize=SIZES, do_not_specialize_on_alignment=PER_REQUEST)
@@ -192,7 +146,7 @@ def _walk_and_emit(
             at = (tl.zeros_like(request) + j) * row_stride + draft.to(tl.int64) * column_stride
             prob = tl.load(row_ptr + at, mask=judged, other=0.0)
             w0, _w1, _w2, _w3 = philox.words(key, round_number, base + j)
-            keep = tl.where(sampled, w0.to(tl.int64) * mass < (_quanta(prob) << 8), keep)
+            keep = tl.where(sampled, w0.to(tl.int64) * mass < (row_sums.quanta(prob) << 8), keep)
             failed = failed | (judged & (mass == 0))
             alive = alive & (failed == 0)
         emit_at = tl.where(alive & (keep == 0), j, emit_at)
@@ -220,7 +174,7 @@ def _walk_and_emit(
         before = tl.sum(tl.where(t < tile, left, 0), 1)
         here = tile.to(tl.int64) * TILE + tl.arange(0, TILE)[None, :]
         inside = drawing[:, None] & (here < vocab)
-        weight = _quanta(tl.load(row_ptr[:, None] + here * column_stride, mask=inside, other=0.0))
+        weight = row_sums.quanta(tl.load(row_ptr[:, None] + here * column_stride, mask=inside, other=0.0))
         if tl.max(rejected.to(tl.int32), 0) != 0:
             for c in range(0, K, CHUNK):
                 lanes = c + tl.arange(0, CHUNK)[None, :]
@@ -304,7 +258,7 @@ def verify(
     mass = torch.empty(distinct * columns * tiles, dtype=torch.int64, device=device)
     best = torch.empty_like(mass)
     rows = _rows_per_program(distinct * columns * tiles, device, MANY_ENTRIES // tile if many else 1)
-    _tile_mass[(triton.cdiv(distinct * columns * tiles, rows),)](
+    row_sums.tile_masses[(triton.cdiv(distinct * columns * tiles, rows),)](
         target_probs,
         *target_probs.stride(),
         distinct,

@@ -13,13 +13,12 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pp3.kernels import philox
+from pp3.kernels import philox, row_sums
 from pp3.kernels.reference import FAILED, MASS_SLACK, OK, ONE, QUANTUM_BITS, SUPPORT
 
 TILE, WARPS, LEAST_TILES = 2048, 8, 16
 ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
-QUANTA = tl.constexpr(2.0**QUANTUM_BITS)
 UNIT = tl.constexpr(1 << QUANTUM_BITS)
 SLACK = tl.constexpr(MASS_SLACK)
 TICKETS = tl.constexpr(ONE)
@@ -29,11 +28,6 @@ NOWHERE = tl.constexpr(0x7FFFFFFF)
 # Views of a batch start at any row: specialising on their alignment would compile a kernel for each.
 PER_REQUEST = ["draft_ptr", "support_ptr", "tickets_ptr", "sampled_ptr", "key_ptr", "round_ptr", "position_ptr"]
 PER_REQUEST += ["status_ptr", "tokens_ptr", "num_sampled_ptr"]
-
-
-@triton.jit
-def _quanta(prob: tl.tensor) -> tl.tensor:
-    return (prob.to(tl.float64) * QUANTA).to(tl.int64)
 
 
 @triton.jit
@@ -54,7 +48,7 @@ def _token(
     tile = tl.sum((running <= wanted).to(tl.int32), 0)
     before = tl.sum(tl.where(t < tile, left, 0), 0)
     here = tile * TILE + tl.arange(0, TILE)
-    weight = _quanta(tl.load(row_ptr + here, mask=here < vocab, other=0.0))
+    weight = row_sums.quanta(tl.load(row_ptr + here, mask=here < vocab, other=0.0))
     near = tl.where((share > 0) & (support // TILE == tile), support, NOWHERE)
     lowest = tl.min(near, 0)
     while lowest != NOWHERE:
@@ -115,7 +109,7 @@ def judge_and_emit(
     prob = tl.load(rows_ptr + c * row_stride + drafts, mask=held, other=0.0)
     base = tl.load(position_ptr + request)
     w0, w1, w2, _w3 = philox.words(tl.load(key_ptr + request), tl.load(round_ptr + request), base + c)
-    kept = w0.to(tl.int64) * tickets < (_quanta(prob) << 8)
+    kept = w0.to(tl.int64) * tickets < (row_sums.quanta(prob) << 8)
     emit = tl.min(tl.where((drafts == -1) | (tickets == 0) | (kept == 0), c, COLUMNS), 0)  # column depth has draft -1
     ended = c == emit
     draft = tl.sum(tl.where(ended, drafts, 0), 0)
@@ -124,7 +118,7 @@ def judge_and_emit(
     support = tl.sum(tl.where(ended[:, None], ids, 0), 0)
     law = tl.where(draft != -1, tl.sum(tl.where(ended[:, None], owned, 0), 0), 0)
     emit_ptr = rows_ptr + emit * row_stride
-    share = _quanta(tl.load(emit_ptr + support, mask=law > 0, other=0.0))
+    share = row_sums.quanta(tl.load(emit_ptr + support, mask=law > 0, other=0.0))
     share = tl.minimum(share, law.to(tl.int64) << 24)
     lack = tl.sum(tl.where((support // TILE)[None, :] == t[:, None], share[None, :], 0), 1)
     lost = tl.sum(share, 0)

@@ -28,7 +28,18 @@ from pp3.harness.verdict import Verdict
 FAULTS = VERIFIER + PROPOSAL + WIDE
 HOME = Path(kernels.__file__).parent
 # An importer after what it imports.
-FILES = ("philox", "exponential", "allocation", "selector", "walk", "search", "proposal", "verifier")
+FILES = (
+    "philox",
+    "exponential",
+    "allocation",
+    "groups",
+    "selector",
+    "row_sums",
+    "walk",
+    "search",
+    "proposal",
+    "verifier",
+)
 IMPORT = "from pp3.kernels import "
 COUNTER = 1
 SEEN_BY: dict[str, Callable[[Launchers], str]] = {

@@ -1,9 +1,10 @@
-"""Faults in the text of kernels/verifier.py."""
+"""Faults in the texts of kernels/verifier.py and kernels/row_sums.py."""
 
 from pp3.harness.faults.triton_fault import of_file
 
 _verifier = of_file("verifier")
-COIN = "w0.to(tl.int64) * mass < (_quanta(prob) << 8)"
+_row_sums = of_file("row_sums")
+COIN = "w0.to(tl.int64) * mass < (row_sums.quanta(prob) << 8)"
 BLOCK = "philox.words(key, round_number, base + emit_at)"
 W64 = "w64 = w1.to(tl.uint64) | (w2.to(tl.uint64) << 32)"
 VERIFIER = (
@@ -11,7 +12,7 @@ VERIFIER = (
         "accept-le",
         "a coin equal to the ratio keeps its draft: one of 2^32 coins, and probability 0 is kept",
         COIN,
-        "w0.to(tl.int64) * mass <= (_quanta(prob) << 8)",
+        "w0.to(tl.int64) * mass <= (row_sums.quanta(prob) << 8)",
         "exact:edges",
         seen="exact:edges",
     ),
@@ -19,7 +20,7 @@ VERIFIER = (
         "accept-24-bits",
         "the low 8 bits of the coin are dropped",
         COIN,
-        "(w0 & 0xFFFFFF00).to(tl.int64) * mass < (_quanta(prob) << 8)",
+        "(w0 & 0xFFFFFF00).to(tl.int64) * mass < (row_sums.quanta(prob) << 8)",
         "exact:edges",
         seen="exact:edges",
     ),
@@ -27,18 +28,22 @@ VERIFIER = (
         "accept-unscaled",
         "P is not brought to the scale of the coin: the ratio is 256 times too small",
         COIN,
-        "w0.to(tl.int64) * mass < _quanta(prob)",
+        "w0.to(tl.int64) * mass < row_sums.quanta(prob)",
         "token",
     ),
     _verifier(
-        "accept-inverted", "the ratio is Q / P", COIN, "w0.to(tl.int64) * (_quanta(prob) >> 24) < (mass << 32)", "token"
+        "accept-inverted",
+        "the ratio is Q / P",
+        COIN,
+        "w0.to(tl.int64) * (row_sums.quanta(prob) >> 24) < (mass << 32)",
+        "token",
     ),
     _verifier("accept-always", "every draft is kept", COIN, "mass >= 0", "token", "huggingface/transformers PR 28508"),
     _verifier(
         "accept-by-target",
         "the coin is compared with P instead of with P / Q",
         COIN,
-        "w0.to(tl.int64) * TICKETS < (_quanta(prob) << 8)",
+        "w0.to(tl.int64) * TICKETS < (row_sums.quanta(prob) << 8)",
         "token",
         "vLLM issue 40149",
     ),
@@ -52,7 +57,7 @@ VERIFIER = (
     _verifier(
         "residual-unclamped",
         "P - Q is summed with its negative part, so that the residual of two laws is empty",
-        "return tl.minimum(_quanta(prob), tickets << 24)",
+        "return tl.minimum(row_sums.quanta(prob), tickets << 24)",
         "return tickets << 24",
         "residual",
     ),
@@ -141,7 +146,7 @@ VERIFIER = (
         "length",
         "pytorch PR 126066",
     ),
-    _verifier(
+    _row_sums(
         "greedy-last-of-ties",
         "of equal probabilities the last is the argmax; no one-hot row has any",
         "first = tl.min(tl.where(inside & (magnitude == most[:, None]), token, ID_MASK), 1)",
@@ -168,7 +173,7 @@ VERIFIER = (
         "vLLM PR 41044",
         targets=("mixed",),
     ),
-    _verifier(
+    _row_sums(
         "mask-probability-1",
         "lanes past the vocabulary have probability 1, so no row has mass 1",
         "prob = tl.load(probs_ptr + at, mask=inside, other=0.0)",

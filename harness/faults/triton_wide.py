@@ -1,9 +1,10 @@
-"""Faults in the texts of kernels/selector.py and kernels/walk.py: of wide rows, which no target of the trials has."""
+"""Faults in the texts of kernels/selector.py, groups.py and walk.py: of wide rows, which no target has."""
 
 from pp3.harness.faults.triton_fault import of_file
 
 _selector = of_file("selector")
 _walk = of_file("walk")
+_groups = of_file("groups")
 WIDE = (
     _selector(
         "wide-not-read-again",
@@ -13,7 +14,7 @@ WIDE = (
         "wide",
         seen="wide",
     ),
-    _selector(
+    _groups(
         "wide-minus-zero",
         "-0.0 ranks below +0.0",
         "order = (bits ^ (sign & 0x7FFF)) - sign +",
@@ -25,7 +26,7 @@ WIDE = (
     _selector(
         "wide-last-of-ties",
         "of equal largest logits the last is the argmax",
-        "argmax = tl.min(tl.where(order == highest, ids, ID_MASK), 0)",
+        "argmax = tl.min(tl.where(order == highest, ids, LAST), 0)",
         "argmax = tl.max(tl.where(order == highest, ids, -1), 0)",
         "wide",
         "pytorch issue 127196",
@@ -34,8 +35,8 @@ WIDE = (
     _walk(
         "wide-coin-turned",
         "a coin at or above the ratio keeps its draft",
-        "* tickets < (_quanta(prob) << 8)",
-        "* tickets >= (_quanta(prob) << 8)",
+        "* tickets < (row_sums.quanta(prob) << 8)",
+        "* tickets >= (row_sums.quanta(prob) << 8)",
         "wide",
         seen="wide",
     ),

@@ -48,9 +48,10 @@ class Kernels:
     def describe(self) -> Description:
         """See the contract."""
         drafting, judging = self.proposal, self.verifier
-        drafts = (drafting, drafting.allocation, drafting.allocation.exponential, drafting.search, drafting.selector)
-        judges = (judging, judging.philox, judging.walk)
-        return _description("pp3-top32-kernels", *drafts, *judges, reference, addressing)
+        drafts = (drafting, drafting.allocation, drafting.allocation.exponential, drafting.search)
+        wide = (drafting.selector, drafting.selector.groups, judging.walk)
+        judges = (judging, judging.philox, judging.row_sums)
+        return _description("pp3-top32-kernels", *drafts, *wide, *judges, reference, addressing)
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request."""
