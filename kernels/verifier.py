@@ -24,7 +24,6 @@ LEAST_TILE, MANY_TILE = 32, 256  # narrow where they are added up once, or where
 MANY_ENTRIES = 1024  # of the tiles that a program adds up then
 CHUNK = 8  # ids of the support subtracted at once
 INTERPRETED_ROWS = 64
-ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 UNIT = tl.constexpr(1 << QUANTUM_BITS)
 SLACK = tl.constexpr(MASS_SLACK)

@@ -17,7 +17,6 @@ from pp3.kernels import philox, row_sums
 from pp3.kernels.reference import FAILED, MASS_SLACK, OK, ONE, QUANTUM_BITS, SUPPORT
 
 TILE, WARPS, LEAST_TILES = 2048, 8, 16
-ID_BITS = tl.constexpr(18)
 ID_MASK = tl.constexpr((1 << 18) - 1)
 UNIT = tl.constexpr(1 << QUANTUM_BITS)
 SLACK = tl.constexpr(MASS_SLACK)
