@@ -29,7 +29,7 @@ from scipy import special
 
 from pp3.harness import tails
 from pp3.harness.errors import CampaignError
-from pp3.harness.root import brent
+from pp3.harness.zero import brent
 
 LEAST = 20  # events a group, below which G is not taken for chi-square
 LADDER = (-4, -3, -2, -1, 0, 1, 2, 3, 4)  # standard errors above its expectation that put a group in the chosen set

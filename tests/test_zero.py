@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from pp3.harness.root import brent
+from pp3.harness.zero import brent
 
 FUNCTIONS: dict[str, tuple[Callable[[float], float], float, float]] = {
     "a line": (lambda x: 3 * x - 1, -4, 9),
