@@ -1,0 +1,1 @@
+"""The way a proposal takes from producer to verifier."""

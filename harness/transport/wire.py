@@ -1,0 +1,269 @@
+"""REPLY: the drafts of one round and the law each came from, accepted or refused as it stands (semantics section 4).
+
+Body: `<QIIII` round, n, depth, flags, 0; status i32[n]; generation u32[n]; tokens i32[n, depth]; confidence f32[n,
+depth]; in sampled mode the trailer `<4sIII` PP3Q, semantic, n, depth; mask i32[n]; ids i32[n, depth, 32]; q f32[n,
+depth, 32]; CRC-32 of the body before it. The CRC finds corruption; it authenticates nothing.
+
+Decoding looks at the whole reply at once. Only if something is wrong does it go row by row for the first broken rule.
+"""
+
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from pp3.harness.transport import frame as frames
+from pp3.harness.transport.frame import HEADER_BYTES, SUPPORT, Kind, Mode, Status
+from pp3.harness.transport.refusal import FrameError, Refusal
+from pp3.harness.transport.step import HEAD, Step
+from pp3.kernels.reference import ONE
+
+I32 = npt.NDArray[np.int32]
+F32 = npt.NDArray[np.float32]
+TRAILER = struct.Struct("<4sIII")
+TRAILER_MAGIC = b"PP3Q"
+CRC_BYTES = 4
+WORD = 4
+ONE_BITS = 0x3F800000  # of 1.0: as u32, +0.0 and every positive FP32 up to 1 lie at or below, all others above
+PADDING = np.arange(SUPPORT, dtype=np.int32)
+HEAD_CODES = (
+    Refusal.BODY_ROUND,
+    Refusal.BODY_N,
+    Refusal.BODY_DEPTH,
+    Refusal.BODY_FLAGS,
+    Refusal.BODY_RESERVED,
+)
+TRAILER_CODES = (Refusal.TRAILER_MAGIC, Refusal.TRAILER_SEMANTIC, Refusal.TRAILER_N, Refusal.TRAILER_DEPTH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reply:
+    """One round of drafts; arrays are little-endian and of these dtypes. In mode 0 mask, ids and q are None."""
+
+    status: I32  # [n] of Status
+    generation: npt.NDArray[np.uint32]  # [n]
+    tokens: I32  # [n, depth]
+    confidence: F32  # [n, depth]
+    mask: I32 | None = None  # [n] 1 where q holds a law
+    ids: I32 | None = None  # [n, depth, 32] ascending
+    q: F32 | None = None  # [n, depth, 32] multiples of 2^-24 that sum to 1 where mask is 1
+
+    @property
+    def tickets(self) -> I32:
+        """q as integers over 2^24, [n, depth, 32]. ValueError in mode 0."""
+        if self.q is None:
+            raise ValueError("a reply in mode 0 has no q")
+        return (self.q * np.float32(ONE)).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a reply is held against: the step that asked for it, and the session that the step was sent in."""
+
+    mode: Mode
+    session: bytes
+    sequence: int
+    round: int
+    depth: int
+    generations: tuple[int, ...]
+    sampled: tuple[bool, ...]
+    vocab: int
+
+    @classmethod
+    def by(cls, step: Step, session: bytes, sequence: int, vocab: int) -> "Asked":
+        """By a step."""
+        return cls(
+            mode=step.mode,
+            session=session,
+            sequence=sequence,
+            round=step.round,
+            depth=step.depth,
+            generations=tuple(row.generation for row in step.rows),
+            sampled=tuple(row.sampled for row in step.rows),
+            vocab=vocab,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where the fields of a reply lie, in words of four bytes from the frame's start."""
+
+    status: slice
+    generation: slice
+    tokens: slice
+    confidence: slice
+    trailer: slice
+    mask: slice
+    ids: slice
+    q: slice
+    frame_bytes: int
+
+
+@cache
+def places(n: int, depth: int, mode: Mode) -> Places:
+    """The places of n rows; in mode 0 the fields of the trailer and after it are empty."""
+    at = (HEADER_BYTES + HEAD.size) // WORD
+    sampled, wide = mode is Mode.SAMPLED, n * depth * SUPPORT
+    found = []
+    trailer = TRAILER.size // WORD
+    for count in (n, n, n * depth, n * depth, *((trailer, n, wide, wide) if sampled else (0, 0, 0, 0))):
+        found.append(slice(at, at + count))
+        at += count
+    names = ("status", "generation", "tokens", "confidence", "trailer", "mask", "ids", "q")
+    return Places(**dict(zip(names, found, strict=True)), frame_bytes=at * WORD + (CRC_BYTES if sampled else 0))
+
+
+def reply_of(step: Step, status: I32, tokens: I32, confidence: F32, ids: I32, tickets: I32) -> Reply:
+    """The reply to a step: rows that are not ok lose token, confidence and law, greedy ones their law."""
+    ok = status == Status.OK
+    mask = ok & np.array([row.sampled for row in step.rows])
+    with_law = mask[:, None, None]
+    sampled = step.mode is Mode.SAMPLED
+    return Reply(
+        status=status.astype("<i4"),
+        generation=np.array([row.generation for row in step.rows], "<u4"),
+        tokens=np.where(ok[:, None], tokens, -1).astype("<i4"),
+        confidence=np.where(ok[:, None], confidence, 0).astype("<f4"),
+        mask=mask.astype("<i4") if sampled else None,
+        ids=np.where(with_law, ids, PADDING).astype("<i4") if sampled else None,
+        q=(np.where(with_law, tickets, 0) * 2.0**-24).astype("<f4") if sampled else None,
+    )
+
+
+def encode(reply: Reply, number: int, session: bytes, sequence: int) -> bytes:
+    """The frame of a reply to round `number`. Nothing is judged here: that is the receiver's part."""
+    n, depth = reply.tokens.shape
+    mode = Mode.UNSAMPLED if reply.mask is None else Mode.SAMPLED
+    parts = [
+        HEAD.pack(number, n, depth, mode, 0),
+        reply.status.tobytes(),
+        reply.generation.tobytes(),
+        reply.tokens.tobytes(),
+        reply.confidence.tobytes(),
+    ]
+    if reply.mask is not None and reply.ids is not None and reply.q is not None:
+        parts += [
+            TRAILER.pack(TRAILER_MAGIC, frames.SEMANTIC, n, depth),
+            reply.mask.tobytes(),
+            reply.ids.tobytes(),
+            reply.q.tobytes(),
+        ]
+        body = b"".join(parts)
+        parts = [body, zlib.crc32(body).to_bytes(CRC_BYTES, "little")]
+    body_bytes = places(n, depth, mode).frame_bytes - HEADER_BYTES
+    return b"".join([frames.header(Kind.REPLY, mode, session, sequence, body_bytes), *parts])
+
+
+def decode(frame: bytes, asked: Asked) -> Reply:
+    """The reply of a frame, as views of its bytes. FrameError names the first rule that it breaks."""
+    n, depth, mode = len(asked.sampled), asked.depth, asked.mode
+    place = places(n, depth, mode)
+    size, sampled = place.frame_bytes, mode is Mode.SAMPLED
+    frames.refuse_size(len(frame), size)
+    frames.judge_header(frame, frames.header(Kind.REPLY, mode, asked.session, asked.sequence, size - HEADER_BYTES))
+    if sampled:
+        computed, said = zlib.crc32(memoryview(frame)[HEADER_BYTES:-CRC_BYTES]), frame[-CRC_BYTES:]
+        if computed.to_bytes(CRC_BYTES, "little") != said:
+            raise FrameError(Refusal.CRC, f"it is {int.from_bytes(said, 'little'):08x}, must be {computed:08x}")
+    _same(HEAD, HEAD_CODES, frame, HEADER_BYTES, HEAD.pack(asked.round, n, depth, mode, 0))
+    words = np.frombuffer(frame, "<i4")
+    reply = Reply(
+        status=words[place.status],
+        generation=words[place.generation].view("<u4"),
+        tokens=words[place.tokens].reshape(n, depth),
+        confidence=words[place.confidence].view("<f4").reshape(n, depth),
+    )
+    if sampled:
+        wanted = TRAILER.pack(TRAILER_MAGIC, frames.SEMANTIC, n, depth)
+        _same(TRAILER, TRAILER_CODES, frame, place.trailer.start * WORD, wanted)
+        reply = Reply(
+            status=reply.status,
+            generation=reply.generation,
+            tokens=reply.tokens,
+            confidence=reply.confidence,
+            mask=words[place.mask],
+            ids=words[place.ids].reshape(n, depth, SUPPORT),
+            q=words[place.q].view("<f4").reshape(n, depth, SUPPORT),
+        )
+    if not _rows_fine(reply, asked):
+        _refuse_row(reply, asked)
+    return reply
+
+
+def _same(layout: struct.Struct, codes: tuple[Refusal, ...], frame: bytes, at: int, wanted: bytes) -> None:
+    got = frame[at : at + layout.size]
+    if got != wanted:
+        frames.first_difference(layout, codes, got, wanted)
+
+
+def _rows_fine(reply: Reply, asked: Asked) -> bool:
+    """Whether no row breaks a rule: each rule is looked at for all rows together, the short fields as lists."""
+    status, tokens, confidence = reply.status.tolist(), reply.tokens.tolist(), reply.confidence.tolist()
+    if not set(status) <= {0, 1, 2} or tuple(reply.generation.tolist()) != asked.generations:
+        return False
+    for state, row, certainty in zip(status, tokens, confidence, strict=True):
+        if state == Status.OK:
+            if min(row) < 0 or max(row) >= asked.vocab or not math.isfinite(sum(certainty)):
+                return False
+        elif set(row) != {-1} or set(certainty) != {0.0}:
+            return False
+    if reply.mask is None or reply.ids is None or reply.q is None:
+        return True
+    mask, ids, q = reply.mask.tolist(), reply.ids, reply.q
+    if mask != [state == Status.OK and warm for state, warm in zip(status, asked.sampled, strict=True)]:
+        return False
+    if ids[..., 0].min() < 0 or ids[..., -1].max() >= asked.vocab or not (ids[..., 1:] > ids[..., :-1]).all():
+        return False
+    if q.view("<u4").max() > ONE_BITS:
+        return False
+    scaled = q * np.float32(ONE)
+    tickets = scaled.astype(np.int32)
+    if not (tickets == scaled).all():
+        return False
+    if not (np.add.reduce(tickets, axis=2, dtype=np.int32) == reply.mask[:, None] * ONE).all():
+        return False
+    if 0 in mask and not (ids[reply.mask == 0] == PADDING).all():
+        return False
+    # Ids of a position are distinct, so it holds its token with a ticket once or never.
+    drawable = np.count_nonzero((ids == reply.tokens[:, :, None]) & (tickets > 0))
+    return drawable == sum(mask) * asked.depth
+
+
+def _refuse_row(reply: Reply, asked: Asked) -> NoReturn:
+    """Refuse the first row that breaks a rule under the first rule that it breaks."""
+    for row, (generation, sampled) in enumerate(zip(asked.generations, asked.sampled, strict=True)):
+        for code, broken in _broken(reply, row, generation, sampled, asked.vocab):
+            if broken:
+                raise FrameError(code, f"row {row} breaks this rule")
+    raise AssertionError("a reply without a broken row was refused")
+
+
+def _broken(reply: Reply, row: int, generation: int, sampled: bool, vocab: int) -> Any:
+    """Each rule of a row in order, with whether the row breaks it; those after a broken one are not looked at."""
+    status = int(reply.status[row])
+    ok = status == Status.OK
+    tokens, confidence = reply.tokens[row], reply.confidence[row]
+    yield Refusal.ROW_STATUS, status not in list(Status)
+    yield Refusal.ROW_GENERATION, reply.generation[row] != generation
+    if reply.mask is not None:
+        yield Refusal.ROW_MASK, reply.mask[row] != (ok and sampled)
+    yield Refusal.ROW_CONFIDENCE, not (np.isfinite(confidence) if ok else confidence == 0).all()
+    yield Refusal.ROW_TOKEN, not (((tokens >= 0) & (tokens < vocab)) if ok else tokens == -1).all()
+    if reply.ids is None or reply.q is None:
+        return
+    ids, q = reply.ids[row], reply.q[row]
+    with_law = ok and sampled
+    yield Refusal.ROW_ID_RANGE, ((ids < 0) | (ids >= vocab)).any()
+    yield Refusal.ROW_ID_ORDER, not (ids[:, 1:] > ids[:, :-1] if with_law else ids == PADDING).all()
+    yield Refusal.ROW_Q, (q.view("<u4") > ONE_BITS).any()
+    scaled = q * np.float32(ONE)
+    tickets = np.floor(scaled)
+    yield Refusal.ROW_Q, (tickets != scaled).any()
+    yield Refusal.ROW_MASS, (tickets.astype(np.int64).sum(axis=1) != (ONE if with_law else 0)).any()
+    drawable = ((ids == tokens[:, None]) & (tickets > 0)).any(axis=1)
+    yield Refusal.ROW_UNDRAWABLE, with_law and not drawable.all()
