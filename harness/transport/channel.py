@@ -31,6 +31,7 @@ from pp3.harness.transport.watchdog import Armed, Watchdog
 
 CLAIMS = 4  # pages that can be lent
 PATIENCE = 3  # rounds in a row that end by time, before a proxy counts as lost
+SHORTEST_REST, LONGEST_REST = 0.05, 5.0  # seconds between proxies that never say hello
 LOST = (Cause.TIMED_OUT, Cause.UNREADABLE)
 
 
@@ -82,7 +83,8 @@ class Channel:
 
     def __init__(self, terms: Terms, place: Place, dial: Callable[[], Link], seconds: float) -> None:
         self._terms, self._place, self._dial, self._seconds = terms, place, dial, seconds
-        self._begun = self._ticket = self._timed_out = 0
+        self._begun = self._ticket = self._timed_out = self._failures = 0
+        self._not_before = 0.0  # another proxy is begun, if the one of now never was ready
         self.late = 0  # replies that came after their round, as the proxy of now has last said
         self._round: Armed | None = None
         self._now = self._begin()
@@ -149,8 +151,7 @@ class Channel:
         self._round = None
         self._timed_out = self._timed_out + 1 if settled.cause in LOST else 0
         if settled.cause in (Cause.PEER_LOST, Cause.FOREIGN) or self._timed_out >= PATIENCE or not now.proxy.alive():
-            now.close(0)
-            self._now = self._begin()
+            self._again()
         return settled
 
     def close(self) -> None:
@@ -213,6 +214,21 @@ class Channel:
         if select.select([self._now.pipes.news], [], [], 0)[0]:
             record = read_record(self._now.pipes.news)
             self._now.ready = record if record.ticket == READY else None
+
+    def _again(self) -> None:
+        """Replace the proxy, unless the drafter has refused the session; after one that never began, not at once."""
+        said = self._now.ready
+        if said is not None and said.refusal is not None:
+            return
+        if said is None or said.cause is not Cause.DELIVERED:
+            if time.monotonic() < self._not_before:
+                return
+            self._failures += 1
+        else:
+            self._failures = 0
+        self._now.close(0)
+        self._now = self._begin()
+        self._not_before = time.monotonic() + min(LONGEST_REST, SHORTEST_REST * 2**self._failures)
 
     def _begin(self) -> Incarnation:
         """A proxy with a session of its own."""
