@@ -1,0 +1,67 @@
+"""One of two ranks that share a vocabulary, as a process of its own: `two_ranks.py RANK FOLDER DEVICE`.
+
+It drafts the rows of FOLDER/rows.pt in every way and writes what it got to FOLDER/rank-RANK.pt.
+"""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from pp3.harness.transport.buffers import Proposals, Sparse, q_of
+from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests
+from pp3.harness.transport.ranks import Two
+
+
+def main(rank: int, folder: Path, kind: str) -> None:
+    """Join the group, draft, write."""
+    device = torch.device(f"cuda:{rank}" if kind == "cuda" else "cpu")
+    if kind == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        "nccl" if kind == "cuda" else "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
+    )
+    try:
+        found = [drafted(case, rank, device) for case in torch.load(folder / "rows.pt")]
+    finally:
+        dist.destroy_process_group()
+    torch.save(found, folder / f"rank-{rank}.pt")
+
+
+def drafted(case: dict[str, Any], rank: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """One case by every method, on this rank's shard, and what its buffers came to."""
+    rows = {name: value.to(device) for name, value in case.items() if isinstance(value, torch.Tensor)}
+    head = MarkovHead(bias=rows["bias"], context_of=rows["context_of"]).shard(rank)
+    base = rows["base"][:, :, head.first : head.first + head.width].contiguous()
+    found = {}
+    for exchange in Exchange:
+        drafter = Drafter(head, Two(), exchange)
+        found["greedy"] = drafter.draft(base, rows["anchor"])
+        words = {name: rows[name] for name in ("anchor", "sampled", "keys", "rounds", "positions")}
+        asked = Requests(base=base, **words)
+        drafts = drafter.draft_sampled(SimpleNamespace(depth=base.shape[1]), asked, case["tau"])
+        found |= {f"{exchange}/{name}": value for name, value in drafts._asdict().items()}
+    n, depth = found["greedy"].shape
+    slots = torch.arange(n, device=device).flip(0)
+    proposals = Proposals(n + 2, depth, head.vocab, device)
+    proposals.begin(slots, torch.full_like(slots, 7))
+    landed = Sparse(  # what the leader says is what counts
+        slots=slots,
+        generation=torch.full_like(slots, 7),
+        status=drafts.status if rank == 0 else torch.full_like(drafts.status, -9),
+        sampled=rows["sampled"],
+        tokens=drafts.token if rank == 0 else torch.full_like(drafts.token, -9),
+        ids=drafts.ids if rank == 0 else torch.full_like(drafts.ids, -9),
+        q=q_of(drafts.tickets) if rank == 0 else torch.full(drafts.tickets.shape, 9.0, device=device),
+    )
+    found["judged"] = proposals.store(landed.mirrored(Two()))
+    found["q"] = proposals.q
+    found["valid"] = proposals.valid
+    return {name: value.cpu() for name, value in found.items()}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
