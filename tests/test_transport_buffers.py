@@ -242,7 +242,7 @@ def test_a_vocabulary_of_several_tiles(monkeypatch: pytest.MonkeyPatch, rng: np.
     held = torch.full((2, 1, 129), 5.0)
     ids = torch.tensor([[[*range(1, 31), 64, 128]]], dtype=torch.int32)
     q = torch.full((1, 1, SUPPORT), 2.0**-5)
-    ints = {"dtype": torch.int32}
+    ints: Any = {"dtype": torch.int32}
     one = torch.ones(1, **ints)
     judged = scatter.scatter(torch.tensor([1]), one * 0, one, torch.tensor([[64]], **ints), ids, q, held)
     assert judged.tolist() == [OK]

@@ -6,6 +6,7 @@ is zero: a verifier then draws from the full target. Batch order never matters. 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -53,7 +54,7 @@ class Proposals:
     """Dense q, drafts and who they belong to, for `slots` state slots on one device."""
 
     def __init__(self, slots: int, depth: int, vocab: int, device: torch.device | str) -> None:
-        ints = {"dtype": torch.int32, "device": device}
+        ints: Any = {"dtype": torch.int32, "device": device}
         self.slots = slots
         self.q = torch.zeros(slots, depth, vocab, dtype=torch.float32, device=device)
         # One row more than there are slots: what names no slot of its own is written there and never read.
@@ -73,8 +74,8 @@ class Proposals:
 
         pp3_semantic names the meaning; pp3_failed [slots] int32 is 1 where the last `take` handed over no proposal.
         """
-        self.q.pp3_semantic = SEMANTIC  # type: ignore[attr-defined]  # the mark travels with the tensor
-        self.q.pp3_failed = self._failed[: self.slots]  # type: ignore[attr-defined]  # likewise
+        q: Any = self.q  # the marks travel with the tensor
+        q.pp3_semantic, q.pp3_failed = SEMANTIC, self._failed[: self.slots]
         return self.q
 
     def begin(self, slots: torch.Tensor, generation: torch.Tensor) -> None:

@@ -79,7 +79,7 @@ def mirrored(ranks: Ranks, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             raise ValueError(f"{part.dtype} has {part.element_size()} bytes an element; want {WORD}")
     packed = torch.cat([part.contiguous().view(torch.int32).reshape(-1) for part in parts])
     ranks.spread(packed)
-    split = packed.split([part.numel() for part in parts])
+    split = torch.split(packed, [part.numel() for part in parts])
     return [words.view(part.shape).view(part.dtype) for words, part in zip(split, parts, strict=True)]
 
 
