@@ -1,5 +1,6 @@
 """The drafter: greedy and by tickets, on one rank and on two, bit for bit what the whole row gives."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pp3.kernels import reference
 from pp3.kernels.reference import FAILED, OK, SUPPORT, Proposal, seal
 
 HERE = Path(__file__).parent
+SCRIPT = HERE / "two_ranks.py"
 DEPTH = 4
 TAU = float(np.float32(0.7))
 INF = float("inf")
@@ -117,20 +119,23 @@ def check(case: dict[str, Any], found: dict[str, torch.Tensor]) -> None:
         assert (found[f"{exchange}/tickets"].numpy() == want.tickets).all()
 
 
-def alone(case: dict[str, Any]) -> tuple[Drafter, Requests]:
-    """One rank and its requests."""
-    names = ("base", "anchor", "sampled", "keys", "rounds", "positions")
-    head = MarkovHead(bias=case["bias"], context_of=case["context_of"])
-    return Drafter(head, Alone()), Requests(**{name: case[name] for name in names})
+def head_of(case: dict[str, Any]) -> MarkovHead:
+    """The head of a case, whole."""
+    return MarkovHead(base=case["base"], bias=case["bias"], context_of=case["context_of"])
+
+
+def requests_of(case: dict[str, Any]) -> Requests:
+    """The requests of a case."""
+    return Requests(**{name: case[name] for name in ("anchor", "sampled", "keys", "rounds", "positions")})
 
 
 def test_one_rank(rng: np.random.Generator) -> None:
     case = case_of(130, torch.bfloat16, rng)
-    drafter, asked = alone(case)
+    drafter, head = Drafter(Alone()), head_of(case)
     with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
-        drafts = drafter.draft_sampled(ADMITTED, asked, TAU)._asdict()
+        drafts = drafter.draft_sampled(ADMITTED, head, requests_of(case), TAU)._asdict()
     found = {f"{exchange}/{name}": value for exchange in Exchange for name, value in drafts.items()}
-    check(case, found | {"greedy": drafter.draft(case["base"], case["anchor"])})
+    check(case, found | {"greedy": drafter.draft(head, case["anchor"])})
     status = expected(case).status[:, 0]
     assert [kind for kind, one in zip(np.repeat(ROWS, 2), status, strict=True) if one == FAILED] == list(
         np.repeat(FAIL, 2)
@@ -148,7 +153,7 @@ def test_drafts_are_conditioned_on_the_one_before(rng: np.random.Generator) -> N
 def run_ranks(folder: Path, cases: list[dict[str, Any]], device: str) -> list[list[dict[str, torch.Tensor]]]:
     """Two processes over the same rows; what each found, by case."""
     torch.save(cases, folder / "rows.pt")
-    command = [sys.executable, "-P", str(HERE / "two_ranks.py")]
+    command = [sys.executable, "-P", str(SCRIPT)]
     environment = os.environ | {"PYTHONPATH": str(HERE.parent)}
     ranks = [subprocess.Popen([*command, str(rank), str(folder), device], env=environment) for rank in range(2)]
     try:
@@ -157,6 +162,17 @@ def run_ranks(folder: Path, cases: list[dict[str, Any]], device: str) -> list[li
         for process in ranks:
             process.kill()
     return [torch.load(folder / f"rank-{rank}.pt") for rank in range(2)]
+
+
+def as_threads(cases: list[dict[str, Any]], device: torch.device) -> list[list[dict[str, torch.Tensor]]]:
+    """Two threads over the same rows."""
+    spec = importlib.util.spec_from_file_location("two_ranks", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: list[list[dict[str, torch.Tensor]]] = module.as_threads(cases, device)
+    return found
 
 
 def judge_ranks(cases: list[dict[str, Any]], ranks: list[list[dict[str, torch.Tensor]]]) -> None:
@@ -195,19 +211,23 @@ def test_candidates(vocab: int, first: int, rng: np.random.Generator) -> None:
 
 
 def test_admission(rng: np.random.Generator) -> None:
-    drafter, asked = alone(case_of(64, torch.bfloat16, rng))
+    case = case_of(64, torch.bfloat16, rng)
+    drafter, head, asked = Drafter(Alone()), head_of(case), requests_of(case)
     with pytest.raises(CampaignError, match=r"NoneType for an admission: both switches must be on"):
-        drafter.draft_sampled(None, asked, TAU)  # type: ignore[arg-type]  # the point
+        drafter.draft_sampled(None, head, asked, TAU)  # type: ignore[arg-type]  # the point
     with pytest.raises(CampaignError, match=r"depth 4; the session was admitted with 5"):
-        drafter.draft_sampled(SimpleNamespace(depth=5), asked, TAU)
+        drafter.draft_sampled(SimpleNamespace(depth=5), head, asked, TAU)
 
 
 def test_shards_are_checked() -> None:
-    context_of = torch.zeros(40, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"bias \(1, 20\) from column 21 of a vocabulary of 40"):
-        MarkovHead(bias=torch.zeros(1, 20), context_of=context_of, first=21)
+    base, context_of = torch.zeros(2, 3, 20), torch.zeros(40, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"bias \(1, 20\) for 20 columns from 21 on of a vocabulary of 40"):
+        MarkovHead(base=base, bias=torch.zeros(1, 20), context_of=context_of, first=21)
+    with pytest.raises(ValueError, match=r"bias \(1, 21\) for 20 columns"):
+        MarkovHead(base=base, bias=torch.zeros(1, 21), context_of=context_of)
+    part = MarkovHead(base=base, bias=torch.zeros(1, 20), context_of=context_of)
     with pytest.raises(ValueError, match=r"one rank holds 20 columns of 40"):
-        Drafter(MarkovHead(bias=torch.zeros(1, 20), context_of=context_of), Alone())
+        Drafter(Alone()).draft(part, torch.zeros(2, dtype=torch.int32))
 
 
 def test_what_is_mirrored_is_four_bytes_wide() -> None:
@@ -221,27 +241,27 @@ def test_what_is_mirrored_is_four_bytes_wide() -> None:
 def test_switches_leave_draft_alone(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, tmp_path: Path) -> None:
     """The same bits whatever the switches say, in a process that comes to hold no kernel."""
     case = case_of(130, torch.bfloat16, rng)
-    drafter, _ = alone(case)
+    drafter, head = Drafter(Alone()), head_of(case)
     torch.save(case, tmp_path / "case.pt")
     script = (
         "import sys, torch\n"
         "from pp3.harness.transport.drafter import Drafter, MarkovHead\n"
         "from pp3.harness.transport.ranks import Alone\n"
         f"case = torch.load({str(tmp_path / 'case.pt')!r})\n"
-        "drafter = Drafter(MarkovHead(bias=case['bias'], context_of=case['context_of']), Alone())\n"
-        f"torch.save(drafter.draft(case['base'], case['anchor']), {str(tmp_path / 'tokens.pt')!r})\n"
+        "head = MarkovHead(**{name: case[name] for name in ('base', 'bias', 'context_of')})\n"
+        f"torch.save(Drafter(Alone()).draft(head, case['anchor']), {str(tmp_path / 'tokens.pt')!r})\n"
         "print(sorted(name for name in sys.modules if name.split('.')[0] == 'triton' or 'pp3.kernels' in name))\n"
     )
     for switch in SWITCHES:
         monkeypatch.delenv(switch, raising=False)
-    without = drafter.draft(case["base"], case["anchor"])
+    without = drafter.draft(head, case["anchor"])
     for switch in SWITCHES:
         monkeypatch.setenv(switch, "1")
     monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     assert torch.equal(torch.load(tmp_path / "tokens.pt"), without)
-    assert torch.equal(drafter.draft(case["base"], case["anchor"]), without)
+    assert torch.equal(drafter.draft(head, case["anchor"]), without)
 
 
 @pytest.mark.gpu
@@ -251,18 +271,19 @@ def test_graph_capture(rng: np.random.Generator) -> None:
     for case in (first, second):
         case |= {name: value.cuda() for name, value in case.items() if isinstance(value, torch.Tensor)}
     second |= {"bias": first["bias"], "context_of": first["context_of"]}
-    drafter, asked = alone(first)
-    drafter.draft_sampled(ADMITTED, asked, TAU)  # compile
+    drafter, head, asked = Drafter(Alone()), head_of(first), requests_of(first)
+    drafter.draft_sampled(ADMITTED, head, asked, TAU)  # compile
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with torch.cuda.graph(graph):
-            tokens = drafter.draft(asked.base, asked.anchor)
-            drafts = drafter.draft_sampled(ADMITTED, asked, TAU)
+            tokens = drafter.draft(head, asked.anchor)
+            drafts = drafter.draft_sampled(ADMITTED, head, asked, TAU)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    for name in ("base", "anchor", "sampled", "keys", "rounds", "positions"):
+    head.base.copy_(second["base"])
+    for name in ("anchor", "sampled", "keys", "rounds", "positions"):
         getattr(asked, name).copy_(second[name])
     graph.replay()
     host = {name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in second.items()}
@@ -274,8 +295,8 @@ def test_graph_capture(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.gpu
-def test_two_gpus(tmp_path: Path, rng: np.random.Generator) -> None:
-    if torch.cuda.device_count() < 2:
-        pytest.skip("one GPU: two ranks of NCCL need two")
+def test_two_ranks_on_gpus(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Two processes and NCCL over two GPUs; where there is one, two threads over it."""
     cases = [case_of(vocab, dtype, rng) for vocab, dtype in [*CASES, (12_301, torch.bfloat16)]]
-    judge_ranks(cases, run_ranks(tmp_path, cases, "cuda"))
+    two = torch.cuda.device_count() > 1
+    judge_ranks(cases, run_ranks(tmp_path, cases, "cuda") if two else as_threads(cases, torch.device("cuda")))

@@ -10,7 +10,7 @@ row: whatever is among the first 32 of the row is among the first 32 of its shar
 row that fails whole fails compact; a shard of -inf alone is legal, and its first 32 ids stand for it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,44 +41,74 @@ class Exchange(StrEnum):
     CANDIDATES = "candidates"  # the 32 best and their ids
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MarkovHead:
-    """A bias for each context of the previous token, over the columns [first, first + width) of the vocabulary."""
-
-    bias: torch.Tensor  # [contexts, width], the dtype of the logits
-    context_of: torch.Tensor  # [vocab] int64, of the whole vocabulary
-    first: int = 0
-
-    def __post_init__(self) -> None:
-        if self.bias.ndim != 2 or not 0 <= self.first <= self.vocab - self.width:
-            raise ValueError(f"bias {tuple(self.bias.shape)} from column {self.first} of a vocabulary of {self.vocab}")
+class Head(Protocol):
+    """Draft logits of one batch, of this rank's columns [first, first + width) of a vocabulary."""
 
     @property
     def vocab(self) -> int:
         """Number of tokens of all shards."""
-        return len(self.context_of)
 
     @property
     def width(self) -> int:
         """Number of columns of this shard."""
-        return int(self.bias.shape[1])
 
-    def logits(self, base: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
-        """Base logits [n, width] of a position after the tokens [n] before it; after none (-1), as after token 0."""
-        return base + self.bias[self.context_of[previous.clamp(min=0).long()]]
+    @property
+    def first(self) -> int:
+        """Token of column 0."""
+
+    @property
+    def depth(self) -> int:
+        """Number of draft positions."""
+
+    def logits(self, position: int, previous: torch.Tensor) -> torch.Tensor:
+        """[n, width] BF16, FP16 or FP32 at a position after the tokens [n] before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MarkovHead:
+    """Base logits of a batch, and a bias for each context of the previous token: a toy."""
+
+    base: torch.Tensor  # [n, depth, width] BF16, FP16 or FP32
+    bias: torch.Tensor  # [contexts, width], of the same dtype
+    context_of: torch.Tensor  # [vocab] int64, of the whole vocabulary
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        width, shape = self.base.shape[2], tuple(self.bias.shape)
+        if self.bias.ndim != 2 or shape[1] != width or not 0 <= self.first <= self.vocab - width:
+            raise ValueError(f"bias {shape} for {width} columns from {self.first} on of a vocabulary of {self.vocab}")
+
+    @property
+    def vocab(self) -> int:
+        """See Head."""
+        return len(self.context_of)
+
+    @property
+    def width(self) -> int:
+        """See Head."""
+        return int(self.base.shape[2])
+
+    @property
+    def depth(self) -> int:
+        """See Head."""
+        return int(self.base.shape[1])
+
+    def logits(self, position: int, previous: torch.Tensor) -> torch.Tensor:
+        """See Head; after no token (-1) as after token 0."""
+        return self.base[:, position] + self.bias[self.context_of[previous.clamp(min=0).long()]]
 
     def shard(self, rank: int) -> "MarkovHead":
         """The columns of one of two ranks; the leader has the lower half, the smaller of an odd vocabulary."""
         border = self.vocab // 2
         columns = slice(0, border) if rank == LEADER else slice(border, self.vocab)
-        return MarkovHead(bias=self.bias[:, columns].contiguous(), context_of=self.context_of, first=columns.start)
+        base, bias = self.base[:, :, columns].contiguous(), self.bias[:, columns].contiguous()
+        return replace(self, base=base, bias=bias, first=columns.start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Requests:
-    """What a draft is made of, by row; u64 words as int64 bit patterns."""
+    """Who a draft is for, by row; u64 words as int64 bit patterns."""
 
-    base: torch.Tensor  # [n, depth, width] BF16, FP16 or FP32: this rank's columns
     anchor: torch.Tensor  # [n] int32: the token before the first draft
     sampled: torch.Tensor  # [n] int32: temperature > 0
     keys: torch.Tensor  # [n] int64
@@ -89,48 +119,47 @@ class Requests:
 class Drafter:
     """Drafts on this rank's shard; the ranks call the same methods with their own columns of the same requests."""
 
-    def __init__(self, head: MarkovHead, ranks: Ranks, exchange: Exchange = Exchange.CANDIDATES) -> None:
-        if ranks.size == 1 and head.width != head.vocab:
-            raise ValueError(f"one rank holds {head.width} columns of {head.vocab}")
-        self.head, self.ranks, self.exchange = head, ranks, exchange
+    def __init__(self, ranks: Ranks, exchange: Exchange = Exchange.CANDIDATES) -> None:
+        self.ranks, self.exchange = ranks, exchange
 
-    def draft(self, base: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
-        """The argmax at each position of base [n, depth, width], lower id on ties: [n, depth] int32 on every rank.
+    def draft(self, head: Head, anchor: torch.Tensor) -> torch.Tensor:
+        """The argmax at each position, lower id on ties: [n, depth] int32 on every rank, after anchor [n].
 
-        NaN counts as the largest, as torch has it. Can be captured into a CUDA graph: no host synchronisation, no data
-        dependence.
+        NaN counts as the largest, as torch has it. Can be captured into a CUDA graph: no host synchronisation, nothing
+        that depends on data. ValueError for one rank with a part of the vocabulary.
         """
-        n, depth, _ = base.shape
-        tokens = torch.empty(n, depth, dtype=torch.int32, device=base.device)
+        self._check(head)
+        tokens = torch.empty(len(anchor), head.depth, dtype=torch.int32, device=anchor.device)
         previous = anchor
-        for j in range(depth):
-            value, at = self.head.logits(base[:, j], previous).max(dim=1)  # of equal ones the first
-            chosen = self._first(value.float(), (at + self.head.first).int())
-            tokens[:, j] = chosen
-            previous = chosen
+        for j in range(head.depth):
+            value, at = head.logits(j, previous).max(dim=1)  # of equal ones the first
+            previous = self._first(value.float(), (at + head.first).int())
+            tokens[:, j] = previous
         return tokens
 
-    def draft_sampled(self, admission: Admission, requests: Requests, tau: float) -> Any:
+    def draft_sampled(self, admission: Admission, head: Head, requests: Requests, tau: float) -> Any:
         """Tokens drawn by tickets at every position, as pp3.kernels.proposal.Drafts, the same on every rank.
 
         CampaignError without an admission, or for another depth than it admits; ValueError for shapes or dtypes outside
-        the proposal's contract. No host synchronisation.
+        the proposal's contract, or for one rank with a part of the vocabulary. No host synchronisation.
         """
         if not isinstance(admission, Admission):
             raise CampaignError(
                 f"draft_sampled was given {type(admission).__name__} for an admission: both switches must be on and the"
                 " session admitted; `draft` needs none"
             )
-        n, depth, _ = requests.base.shape
-        if depth != admission.depth:
-            raise CampaignError(f"depth {depth}; the session was admitted with {admission.depth}, and it stays fixed")
+        if head.depth != admission.depth:
+            raise CampaignError(
+                f"depth {head.depth}; the session was admitted with {admission.depth}, and it stays fixed"
+            )
+        self._check(head)
         from pp3.kernels import proposal  # no default path imports it
 
-        device = requests.base.device
-        out = proposal.empty_drafts(n, depth, device)
+        n, device = len(requests.anchor), requests.anchor.device
+        out = proposal.empty_drafts(n, head.depth, device)
         previous = requests.anchor
-        for j in range(depth):
-            row, ids = self._whole_row(self.head.logits(requests.base[:, j], previous))
+        for j in range(head.depth):
+            row, ids = self._whole_row(head, head.logits(j, previous))
             chosen = torch.empty(n, dtype=torch.int32, device=device)
             if self.ranks.rank == LEADER:
                 proposal.propose(
@@ -142,6 +171,10 @@ class Drafter:
             self.ranks.spread(chosen)
             previous = chosen
         return proposal.Drafts(*mirrored(self.ranks, out))
+
+    def _check(self, head: Head) -> None:
+        if self.ranks.size == 1 and head.width != head.vocab:
+            raise ValueError(f"one rank holds {head.width} columns of {head.vocab}")
 
     def _first(self, value: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
         """The better token [n] of all shards, on every rank: the leader's ids are the lower ones."""
@@ -156,17 +189,17 @@ class Drafter:
         self.ranks.spread(token)
         return token
 
-    def _whole_row(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _whole_row(self, head: Head, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """On the leader, rows [n, ...] to propose from, and the global ids of their columns if they are compact."""
         if self.ranks.size == 1:
             return logits, None
-        if self.exchange is Exchange.STAGING or self.head.vocab < 2 * SUPPORT:  # a shard is no more than its candidates
-            widest = self.head.vocab - self.head.vocab // 2  # both send as many columns as the larger shard has
-            parts = self.ranks.gather(torch.nn.functional.pad(logits, (0, widest - self.head.width)))
+        if self.exchange is Exchange.STAGING or head.vocab < 2 * SUPPORT:  # a shard is no more than its candidates
+            widest = head.vocab - head.vocab // 2  # both send as many columns as the larger shard has
+            parts = self.ranks.gather(torch.nn.functional.pad(logits, (0, widest - head.width)))
             if not parts:
                 return logits, None
-            return torch.cat([parts[0][:, : self.head.width], parts[1]], dim=1), None
-        value, ids = candidates(logits, self.head.first, SUPPORT)
+            return torch.cat([parts[0][:, : head.width], parts[1]], dim=1), None
+        value, ids = candidates(logits, head.first, SUPPORT)
         values, places = self.ranks.gather(value), self.ranks.gather(ids)
         return (torch.cat(values, dim=1), torch.cat(places, dim=1)) if values else (value, ids)
 
