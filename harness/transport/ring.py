@@ -74,6 +74,11 @@ class Ring:
         mode, depth = Mode(words[MODE]), words[DEPTH]
         return Step(mode=mode, round=words[ROUND] % (1 << 64), depth=depth, rows=tuple(rows))
 
+    @property
+    def size(self) -> int:
+        """Bytes of the page."""
+        return int(self._words.nbytes)
+
     def close(self) -> None:
         """Let go of the memory."""
         del self._words
