@@ -33,7 +33,7 @@ class Gather:
         _checked(_runtime().cudaHostRegister(self._address, ring.size, 0))
 
     def issue(self, entry: int, ticket: int, slots: torch.Tensor) -> None:
-        """Copy the rows of slots [n] int64, on the GPU, into an entry, then its stamp. Returns before they are there."""
+        """Copy the rows of slots [n] int64, on the GPU, into an entry, then its stamp; returns at once."""
         rows = self._state.index_select(0, slots)
         torch.from_numpy(self._ring.rows(entry, len(slots))).copy_(rows, non_blocking=True)
         stamp = torch.full((1,), ticket, dtype=torch.int64, device=self._state.device)
