@@ -334,6 +334,19 @@ def test_a_missing_reply_ends_by_the_watchdog(rig: Rig) -> None:
             assert found.status.tolist() == [Status.TIMED_OUT] * step.n
 
 
+def test_a_shorter_time_after_a_longer_one_is_kept(rig: Rig) -> None:
+    """The watchdog sleeps until the time of an earlier round, and must wake for an earlier deadline."""
+    rig.deliver = lambda step, frame: [frame] if step.round < 3 else []
+    rig.start()
+    rig.round()
+    rig.round()
+    step = rig.step()
+    started = time.monotonic()
+    rig.channel.submit(step, BRISK)
+    assert rig.channel.collect().cause is Cause.TIMED_OUT
+    assert time.monotonic() - started < PATIENT / 2
+
+
 def test_a_drafter_that_is_gone_is_dialled_again(rig: Rig) -> None:
     """Its round fails; the next proxy has another session and goes on."""
     rig.start()

@@ -118,9 +118,9 @@ class Channel:
         if said.cause is not Cause.DELIVERED:
             raise PP3Error(f"the drafter said no HELLO ({said.cause.name.lower()})", Exit.UNAVAILABLE)
 
-    def submit(self, step: Step) -> None:
-        """Ask for a round."""
-        ticket, page = self._open(step.round, layout_of(step.n, step.depth, step.mode))
+    def submit(self, step: Step, seconds: float | None = None) -> None:
+        """Ask for a round, and wait for it so long; by default as long as for any."""
+        ticket, page = self._open(step.round, layout_of(step.n, step.depth, step.mode), seconds)
         if page is not None:
             self._now.ring.put(page, ticket, step)
             self._send(ticket, page)
@@ -130,7 +130,7 @@ class Channel:
 
         The command is sent at once; the proxy waits for the stamp.
         """
-        ticket, page = self._open(number, layout)
+        ticket, page = self._open(number, layout, None)
         if page is not None:
             self._now.ring.begin(page, number, layout.depth, layout.mode, slots)
             self._send(ticket, page)
@@ -158,13 +158,18 @@ class Channel:
         """End the proxy."""
         self._now.close(STOP_SECONDS)
 
-    def _open(self, number: int, layout: ReplyLayout) -> tuple[int, int | None]:
+    def _open(self, number: int, layout: ReplyLayout, seconds: float | None) -> tuple[int, int | None]:
         """A ticket, and a page that is claimed for it and watched; None if the round has failed already."""
         if self._round is not None:
             raise ValueError("a round is submitted and not collected")
         now = self._now
         self._ticket += 1
-        armed = Armed(ticket=self._ticket, round=number, layout=layout, deadline=time.monotonic() + self._seconds)
+        armed = Armed(
+            ticket=self._ticket,
+            round=number,
+            layout=layout,
+            deadline=time.monotonic() + (self._seconds if seconds is None else seconds),
+        )
         self._round = armed
         if now.ready is None:
             self._look_for_ready()

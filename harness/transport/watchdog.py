@@ -4,6 +4,7 @@ It writes a page of its own, in the layout of the round, and sends the record th
 that the engine waits in one place and takes whichever comes first. Whoever waits needs no timeout.
 """
 
+import math
 import os
 import threading
 import time
@@ -32,7 +33,8 @@ class Watchdog:
         self._page, self._number, self._records = page, number, records
         self._condition = threading.Condition()
         self._armed: Armed | None = None
-        self._idle = self._ended = False
+        self._wakes = math.inf  # when the thread looks again by itself
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="pp3-watchdog", daemon=True)
         self._thread.start()
 
@@ -40,7 +42,7 @@ class Watchdog:
         """Publish a failure for this round at its deadline."""
         with self._condition:
             self._armed = armed
-            if self._idle:
+            if armed.deadline < self._wakes:
                 self._condition.notify()
 
     def disarm(self) -> None:
@@ -71,10 +73,10 @@ class Watchdog:
             while not self._ended:
                 armed, now = self._armed, time.monotonic()
                 if armed is None:
-                    self._idle = True
+                    self._wakes = math.inf
                     self._condition.wait()
-                    self._idle = False
                 elif armed.deadline > now:
+                    self._wakes = armed.deadline
                     self._condition.wait(armed.deadline - now)
                 else:
                     self._publish(armed, Cause.TIMED_OUT)
