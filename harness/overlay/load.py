@@ -19,7 +19,7 @@ from pp3.harness.image.find import Image, Member, Where
 from pp3.harness.image.load import Loaded, load
 from pp3.harness.image.pins import Part, public
 from pp3.harness.overlay import prepare
-from pp3.harness.overlay.pins import RUNNER, RUNNER_MARKER, SAMPLER, SAMPLER_MARKER, SEMANTIC, VOID
+from pp3.harness.overlay.pins import MARKERS, RUNNER, RUNNER_MARKER, SAMPLER, SAMPLER_MARKER
 from pp3.harness.overlay.refusal import OverlayError, Reason
 from pp3.harness.overlay.sources import checked
 
@@ -37,12 +37,6 @@ class Opened:
     runner: Any  # RejectionSampler of the runner overlay
     attestation: dict[str, Any]
 
-    @property
-    def files(self) -> dict[str, str]:
-        """Name to SHA-256 of what runs: the release's files, the overlays' under their own names."""
-        edited = {f"overlay/{row['name']}": row["sha256"] for row in self.attestation["files"]}
-        return {**self.image.files, **edited}
-
 
 def open_overlay(image: Path | None, folder: Path) -> Opened:
     """The overlays of a folder over the image they were made of. OverlayError if either is not as it was reviewed."""
@@ -57,7 +51,7 @@ def open_overlay(image: Path | None, folder: Path) -> Opened:
     names = run_runner(contents[RUNNER], folder / RUNNER, overlay)
     sampler = overlay.modules[VERIFIER_MODULE]
     markers = {SAMPLER_MARKER: getattr(sampler, SAMPLER_MARKER, None), RUNNER_MARKER: names.get(RUNNER_MARKER)}
-    if markers != {SAMPLER_MARKER: SEMANTIC, RUNNER_MARKER: VOID}:
+    if markers != MARKERS:
         raise OverlayError(Reason.ATTESTATION, f"{folder}: the markers loaded are {markers}")
     return Opened(
         version=version,

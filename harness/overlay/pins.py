@@ -14,6 +14,7 @@ SAMPLER_MARKER = "PP3_SAMPLER_OVERLAY"
 RUNNER_MARKER = "PP3_RUNNER_OVERLAY"
 SEMANTIC = "pp3/draft-probabilities-fp32-v1"  # of what `draft_logits` carries: the sampler marker's value
 VOID = "pp3/failed-drafts-void-v1"  # the runner marker's
+MARKERS = {SAMPLER_MARKER: SEMANTIC, RUNNER_MARKER: VOID}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ the unchanged image verifies the same drafts, each a point mass.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,10 +52,10 @@ class Surface:
 
 
 class Overlay:
-    """Producer, path, buffers and the overlays of one image. Keeps proposals by slot from round to round."""
+    """Producer, path, buffers and the overlays of one image, on one device. Keeps proposals by slot between rounds."""
 
-    def __init__(self, opened: Opened, path: Path = straight) -> None:
-        self.loaded = opened.overlay  # its image, for a receipt
+    def __init__(self, opened: Opened, device: str, path: Path = straight) -> None:
+        self.device = device
         self._opened, self._path = opened, path
         self._point = open_verifier(opened.image)
         self._proposals: Proposals | None = None
@@ -66,7 +66,7 @@ class Overlay:
             name=NAME,
             version=self._opened.version,
             kind=Kind.PIPELINE,
-            files=tuple(sorted(self._opened.files.items())),
+            files=tuple(sorted(self._opened.image.files.items())),
             target_carrier=Carrier.LOGITS,
             draft_carrier=Carrier.TICKETS,
             randomness=Randomness.KEYED,
@@ -83,6 +83,7 @@ class Overlay:
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request, `rows_per_launch` at a time."""
+        batch = batch if batch.device == self.device else replace(batch, device=self.device)
         step = batch.rows_per_launch or len(batch)
         if len(batch) <= step:
             return self._launch(batch)

@@ -16,14 +16,13 @@ from pp3 import __version__
 from pp3.harness import canonical
 from pp3.harness.errors import Exit, PP3Error, ReceiptError
 from pp3.harness.image.pins import public
-from pp3.harness.overlay.pins import RUNNER, RUNNER_MARKER, SAMPLER, SAMPLER_MARKER, SEMANTIC, VOID, overlay_of
+from pp3.harness.overlay.pins import MARKERS, RUNNER, SAMPLER, overlay_of
 from pp3.harness.overlay.refusal import OverlayError, Reason
 from pp3.harness.overlay.sources import checked
 
 ATTESTATION = "attestation.json"
 READ_ONLY = 0o444
 STATUS = "experimental: made for review and qualification, deployed by nobody"
-MARKERS = {SAMPLER_MARKER: SEMANTIC, RUNNER_MARKER: VOID}
 
 
 def prepare(image: Path | None, out: Path) -> dict[str, Any]:

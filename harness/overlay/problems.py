@@ -11,7 +11,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from pp3.harness.echo import echo
+from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Carrier, Description, Kind
+from pp3.harness.trial.plan import Trial, TrialSpec, check
 from pp3.harness.trial.problems import EVENTS, ROUNDING, Problem
 from pp3.harness.trial.seen import seen
 from pp3.kernels.reference import TAU
@@ -25,6 +28,7 @@ BASE = "context"  # the target that the grammar masks: each of its states forbid
 EVERY = 3  # one token in three is forbidden
 NAMES = (*TOY, GRAMMAR)
 EQUAL = "equal-q"
+WHERE = "--sampler overlay"
 
 
 @cache
@@ -76,3 +80,12 @@ def _masked(mine: Target) -> Target:
         why="a grammar forbids a third of the tokens, another third in each state, and the proposal does not know it",
         weights=weights,
     )
+
+
+def trial(spec: TrialSpec, who: Description) -> Trial:
+    """The plan of a qualification on the targets of the spec, by default all of NAMES. CampaignError for another."""
+    check(spec, WHERE)
+    unknown = [name for name in spec.targets if name not in NAMES]
+    if unknown:
+        raise CampaignError(f"{WHERE}: unknown target {echo(unknown[0])}; the overlays have {', '.join(NAMES)}")
+    return Trial(spec=spec, who=who, problems=[problem(name, who) for name in spec.targets or NAMES])
