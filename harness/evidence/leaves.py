@@ -120,6 +120,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.sampler.files", B, "the digest of each file: --expect-source compares it"),
         Rule("predicate.sampler.image.version", D, "the sampler's"),
         Rule("predicate.sampler.image.files", B, "the pin of its version, and the sampler's files"),
+        Rule("predicate.overlay.attestation", B, "what pp3 prepare wrote; the digests of both files are pinned"),
+        Rule("predicate.overlay.path", A, "what a proposal went through between its producer and the verifier"),
+        Rule("predicate.overlay.paired[].target", D, "the targets of the plan, which tile the pairs"),
+        Rule("predicate.overlay.paired[].depth", D, "the plan's"),
+        Rule("predicate.overlay.paired[].pairs", A, "equal shares of their sum"),
+        Rule("predicate.overlay.paired[].mismatches", A, "one makes the verdict FAIL"),
+        Rule("predicate.overlay.paired[].first", A, "the first pair that differs"),
     ),
     "exhaustive": (
         *EVERY,

@@ -163,6 +163,40 @@ class ImageShape(Strict, frozen=True):
     forbidden: list[str]
 
 
+class EditShape(Strict, frozen=True):
+    """One edit of an overlay, and the function that it touches."""
+
+    name: str
+    function: str
+
+
+class OverlayFileShape(Strict, frozen=True):
+    """One file of an overlay, before and after its edits."""
+
+    name: str
+    source_sha256: Sha256
+    sha256: Sha256
+    edits: list[EditShape]
+
+
+class AttestationShape(Strict, frozen=True):
+    """What `pp3 prepare` wrote: attestation.json."""
+
+    vllm: str
+    status: str
+    tool: dict[str, str]
+    markers: dict[str, str]
+    files: list[OverlayFileShape]
+
+
+class OverlayShape(Strict, frozen=True):
+    """The overlays that were tried: what they are, what a proposal went through, and the pairs against the image."""
+
+    attestation: AttestationShape
+    path: str
+    paired: list[PairedShape]
+
+
 class TrialSamplerShape(Strict, frozen=True):
     """Who was tried: what it says of itself, and what the harness found it to be made of."""
 

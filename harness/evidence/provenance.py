@@ -22,6 +22,7 @@ ROOTS = {  # by what `kind_of` says of a receipt
     "oracle": ("pp3.harness.exact.oracle",),
     "trial": TRIAL,
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
+    "trial-overlay": (*TRIAL, "pp3.harness.overlay.qualify", "pp3.harness.overlay.judge"),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
@@ -29,8 +30,11 @@ VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_C
 
 
 def kind_of(predicate: dict[str, Any]) -> str:
-    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too."""
+    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too, and
+    one of overlays everything on their path."""
     kind = str(predicate["kind"])
+    if predicate.get("overlay"):
+        return "trial-overlay"
     return "trial-image" if kind == "trial" and predicate["sampler"].get("image") else kind
 
 

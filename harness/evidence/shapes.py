@@ -13,6 +13,7 @@ from pp3.harness.evidence.parts import (
     EnumerationShape,
     ExecutionShape,
     KernelsShape,
+    OverlayShape,
     PairedShape,
     PolicyShape,
     SamplerShape,
@@ -108,6 +109,7 @@ class TrialShape(Strict, frozen=True):
     non_claims: list[str]
     deviations: list[DeviationShape] = msgspec.field(default_factory=list)
     execution: ExecutionShape | None = None  # of a trial that was run in pieces
+    overlay: OverlayShape | None = None  # of a trial of the overlays that `pp3 prepare` writes
 
 
 class SurveyShape(Strict, frozen=True):

@@ -112,15 +112,15 @@ class Proposals:
         self._failed.fill_(1)  # who is not in this batch has no proposal either
         self._failed[at] = (~fresh).int()
         scatter.clear(torch.where(fresh, -1, slots), self.q)
-        self._valid[at] = 0
-        self._drafts[at] = -1
+        self._valid.index_fill_(0, at, 0)
+        self._drafts.index_fill_(0, at, -1)
         return drafts
 
     def _drop(self, slots: torch.Tensor, at: torch.Tensor) -> None:
         scatter.clear(slots, self.q)
-        self._valid[at] = 0
-        self._drafts[at] = -1
-        self._failed[at] = 1
+        self._valid.index_fill_(0, at, 0)  # an indexed assignment of a number would wait for the device
+        self._drafts.index_fill_(0, at, -1)
+        self._failed.index_fill_(0, at, 1)
 
     def _places(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Where the state of each row [n] lies, and whether the slot is in range and this row's alone."""
