@@ -48,6 +48,8 @@ for command in receipt_commands.ALL:
 @click.option("--shard", metavar="I/N", help="Only this part of the pieces; `pp3 merge` joins them.")
 @click.option("--gpus", metavar="all|N", help="Run in pieces, one process a GPU.")
 @click.option("--dask", metavar="ADDRESS", help="Run in pieces on the workers of this Dask scheduler.")
+@click.option("--path", type=click.Choice(["wire"]), help="Send every proposal over the wire, with faults on the way.")
+@click.option("--proxy", type=click.Choice(["thread", "process"]), help="Of --path wire. Default: thread.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def qualify(
     campaign: Path | None,
@@ -68,6 +70,8 @@ def qualify(
     shard: str | None,
     gpus: str | None,
     dask: str | None,
+    path: str | None,
+    proxy: str | None,
     as_json: bool,
 ) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
@@ -76,6 +80,18 @@ def qualify(
 
     where = Where(folder=folder, resume=resume, shard=shard, gpus=gpus, dask=dask)
     where.check()
+    if proxy and not path:
+        raise CampaignError("--proxy is of --path wire; give both, or leave it out")
+    if path:
+        from pp3.harness.transport import command as over_wire
+
+        mine = sampler in (None, "", OURS)
+        jobs_given = jobs != 1
+        over_wire.refuse_beside({"--sampler": not mine, "--image": image, "--target": targets, "--jobs": jobs_given})
+        over_wire.refuse_beside({"--dir, --resume, --shard, --gpus or --dask": where.asked})
+        return over_wire.run_command(
+            proxy or "thread", campaign, device, requests, counter, out, require_gpu, as_json, detect, tolerance
+        )
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)
     if overlay is not None and sampler != OVERLAY:

@@ -106,6 +106,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.timings", A, "clocks: what was timed, and how long it took; nothing follows from them"),
         Rule("predicate.timings[].unit", D, "fixed"),
     ),
+    "wire": (),
     "trial": (
         *EVERY,
         *SOURCES,
@@ -170,6 +171,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.notRun", A, "why each of the rest was not run"),
     ),
 }
+RULES["wire"] = (
+    *RULES["qualify"],
+    Rule("predicate.path.frames", D, "those into which plan and seed deal the requests"),
+    Rule("predicate.path.rows", D, "likewise"),
+    Rule("predicate.path.sampled", D, "likewise"),
+    Rule("predicate.path.injected", D, "the requests that plan and seed choose to lose"),
+    Rule("predicate.path.counted", A, "what the engine lost; other numbers than were injected make the verdict FAIL"),
+    Rule("predicate.path.altered", A, "one makes the verdict FAIL"),
+    Rule("predicate.path.proxies", A, "how many were begun; nothing follows from it"),
+)
 HEAD = "| leaf | held | by |\n|---|---|---|"
 
 

@@ -118,6 +118,18 @@ class TimingShape(Strict, frozen=True):
     samples: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
 
 
+class PathShape(Strict, frozen=True):
+    """What became of the requests that went over a path: those that were to be lost, by how, and those that were."""
+
+    frames: Count
+    rows: Count
+    sampled: Count  # of them at a temperature above 0
+    injected: dict[str, Count]
+    counted: dict[str, Count]
+    altered: Count  # that arrived as others than were sent
+    proxies: Count  # that were begun
+
+
 class ExecutionShape(Strict, frozen=True):
     """How a campaign in pieces was run."""
 

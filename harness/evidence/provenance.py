@@ -15,9 +15,11 @@ from typing import Any
 
 import pp3
 
+CAMPAIGN = ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join")
 TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
 ROOTS = {  # by what `kind_of` says of a receipt
-    "qualify": ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join"),
+    "qualify": CAMPAIGN,
+    "wire": (*CAMPAIGN, "pp3.harness.transport.run", "pp3.harness.transport.verdict"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
     "trial": TRIAL,

@@ -6,7 +6,6 @@ from dense q. Requests whose first draft is to be -1 lose their proposal on the 
 path makes their drafts -1. The test surface: no switch is read.
 """
 
-import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import permutations
@@ -37,6 +36,7 @@ IDENTITY = b"pp3 toy target".ljust(32, b"\0"), b"pp3 toy draft".ljust(32, b"\0")
 LANES = 16  # frames that land together, each in four slots of its own
 PERMUTATIONS = tuple(permutations(range(SLOTS)))
 PATIENT, BRISK = 30.0, 0.005  # seconds that a reply is waited for: one that will come, one that will not
+KEPT_ROUNDS = 64
 CONFIDENCE = np.float32(0.5)
 UNEXPECTED = "unexpected"  # a row that was lost otherwise than it should be, or that should not be
 LOSSES = {  # what each fault looks like to the engine: of a reply that does not come it cannot tell whether it will
@@ -46,7 +46,12 @@ LOSSES = {  # what each fault looks like to the engine: of a reply that does not
     Fault.MISSING: "unanswered",
     Fault.LATE: "unanswered",
 }
-SEEN = (*dict.fromkeys(LOSSES.values()), "other", UNEXPECTED)
+OTHER = {
+    cause: cause.name.lower().replace("_", "-")
+    for cause in Cause
+    if cause not in (Cause.DELIVERED, Cause.REFUSED, Cause.TIMED_OUT)
+}
+SEEN = (*dict.fromkeys(LOSSES.values()), *OTHER.values(), UNEXPECTED)
 
 
 @dataclass(slots=True)
@@ -243,29 +248,27 @@ def seen_as(came: Drafted, status: Status) -> str:
     """Under what the engine counts a row that it has lost; "" of one that it has."""
     if came.cause is Cause.DELIVERED:
         return {Status.OK: "", Status.FAILED: "failed", Status.TIMED_OUT: "timed-out"}[status]
-    return {Cause.REFUSED: "refused", Cause.TIMED_OUT: "unanswered"}.get(came.cause, "other")
+    return {Cause.REFUSED: "refused", Cause.TIMED_OUT: "unanswered"}.get(came.cause) or OTHER[came.cause]
 
 
 class _Drafter:
-    """What the drafter answers, one round at a time, and what befalls its frames."""
+    """What the drafter answers, by round, and what befalls its frames.
+
+    The engine may have given a round up before the drafter sees it, so the last few are kept.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._round: tuple[steps.Step, Frame, Proposal, Array] | None = None
+        self._rounds: dict[int, tuple[steps.Step, Frame, Proposal, Array]] = {}
         self._held: list[bytes] = []
 
     def expect(self, step: steps.Step, frame: Frame, proposal: Proposal, kinds: Array) -> None:
-        """The next round's rows."""
-        with self._lock:
-            self._round = (step, frame, proposal, kinds)
+        """The rows of a round that will be asked for."""
+        self._rounds[step.round] = (step, frame, proposal, kinds)
+        self._rounds.pop(step.round - KEPT_ROUNDS, None)
 
     def produce(self, asked: steps.Step) -> wire.Reply:
-        """The rows of the round that was asked for; all fail if another was expected."""
-        with self._lock:
-            expected = self._round
-        if expected is None:
-            raise EOFError("no round is expected")
-        step, frame, proposal, kinds = expected
+        """The rows of a round; all fail if it was not to be asked for like this."""
+        step, frame, proposal, kinds = self._rounds[asked.round]
         rows = list(frame.rows)
         failed = kinds[rows] == KINDS.index(Fault.FAILED)
         late = kinds[rows] == KINDS.index(Fault.TIMED_OUT)
@@ -279,15 +282,13 @@ class _Drafter:
 
     def deliver(self, asked: steps.Step, frame: bytes) -> list[bytes]:
         """The frame, or what is left of it; one that was held back comes before the next."""
-        with self._lock:
-            expected = self._round
-        fault = expected[1].fault if expected else None
+        _, of, _, _ = self._rounds[asked.round]
         before, self._held = self._held, []
-        if fault is Fault.CORRUPT and expected:
-            return [*before, spoilt(frame, expected[1].pick)]
-        if fault is Fault.LATE:
+        if of.fault is Fault.CORRUPT:
+            return [*before, spoilt(frame, of.pick)]
+        if of.fault is Fault.LATE:
             self._held = [frame]
-        return before if fault in (Fault.MISSING, Fault.LATE) else [*before, frame]
+        return before if of.fault in (Fault.MISSING, Fault.LATE) else [*before, frame]
 
 
 def spoilt(frame: bytes, pick: int) -> bytes:
