@@ -26,6 +26,7 @@ from pp3.harness.overlay.pins import OVERLAYS, RUNNER, SAMPLER, SEMANTIC
 from pp3.harness.overlay.pipeline import Overlay
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.seeds import Seed
+from pp3.harness.transport import buffers
 from pp3.harness.trial.plan import Trial, TrialSpec
 from pp3.harness.verdict import Verdict
 
@@ -135,7 +136,7 @@ def call(found: Opened, rng: np.random.Generator, temperature: float = 1.0, **ch
 
 ONES = torch.ones(N, DEPTH, VOCAB) / VOCAB
 GUARDED: list[tuple[str, dict[str, Any], str]] = [
-    ("no semantic", {"draft_semantic": None}, r"draft_logits carries None; this overlay takes 'pp3/draft-prob"),
+    ("no semantic", {"draft_semantic": None}, r"draft_logits carries None; this overlay takes 'pp3-sampler-overlay"),
     ("another semantic", {"draft_semantic": "logits"}, r"draft_logits carries 'logits'"),
     ("BF16", {"draft_logits": ONES.bfloat16()}, r"probabilities are torch.bfloat16 over 40 tokens"),
     ("a smaller vocabulary", {"draft_logits": ONES[..., 1:].contiguous()}, r"over 39 tokens; .* the target's 40"),
@@ -328,6 +329,7 @@ def test_a_pair_that_differs_fails(folder: Path) -> None:
 
 
 def test_the_marker_is_where_admission_finds_it(folder: Path) -> None:
+    assert buffers.SEMANTIC == SEMANTIC
     found = opened(folder, "0.33.0")
     assert found.overlay.modules[VERIFIER_MODULE].PP3_SAMPLER_OVERLAY == SEMANTIC
     assert not hasattr(found.image.modules[VERIFIER_MODULE], "PP3_SAMPLER_OVERLAY")
