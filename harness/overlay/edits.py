@@ -16,7 +16,6 @@ import libcst.matchers as m
 from pp3.harness.overlay.refusal import OverlayError, Reason
 
 Match = Callable[[cst.CSTNode], bool]
-MODULE = ""  # the name of what lies in no function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +79,10 @@ def argument(name: str, function: str, called: str, keyword: str, value: str) ->
         if any(given.keyword and given.keyword.value == keyword for given in node.args):
             raise OverlayError(Reason.TAKEN, f"{called}() in {function} is given {keyword} already")
         at = sum(given.keyword is None and not given.star for given in node.args)
-        template = node.args[at] if at < len(node.args) else node.args[-1]
-        added = template.with_changes(
-            star="", keyword=cst.Name(keyword), equal=_TIGHT, value=cst.parse_expression(value), comma=template.comma
-        )
+        if not 0 < at < len(node.args):
+            raise OverlayError(Reason.PLACE, f"{name}: {called}() in {function} has no keyword after what is in order")
+        comma = node.args[at - 1].comma
+        added = cst.Arg(keyword=cst.Name(keyword), equal=_TIGHT, value=cst.parse_expression(value), comma=comma)
         return node.with_changes(args=[*node.args[:at], added, *node.args[at:]])
 
     return Edit(
@@ -141,20 +140,14 @@ def apply(source: bytes, edits: Sequence[Edit], marker: Marker, where: str) -> b
 
 def check_touched(source: bytes, result: bytes, edits: Sequence[Edit], marker: Marker, where: str) -> None:
     """OverlayError unless the two differ in every named function, the notice and the marker, and in nothing else."""
-    was, now = parts(_parse(source, where)), parts(_parse(result, where))
-    added = [f"# {marker.notice}\n", f'\n{marker.name} = "{marker.text}"\n']
-    outside = [part for part in now if part[0] == MODULE]
-    left = [part for part in outside if part[1] not in added]
-    if len(outside) - len(left) != len(added):
-        raise OverlayError(Reason.TOUCHED, f"{where}: notice and marker are there other than once each")
-    now = [part for part in now if part[0] != MODULE or part in left]
-    named = {edit.function for edit in edits}
-    if [name for name, _ in was] != [name for name, _ in now]:
-        raise OverlayError(Reason.TOUCHED, f"{where}: a function or a statement came or went")
-    touched = {name for (name, one), (_, other) in zip(was, now, strict=True) if one != other}
-    if touched != named:
-        odd = sorted(touched ^ named)
-        raise OverlayError(Reason.TOUCHED, f"{where}: {odd[0] or 'the module'} was to stay, or to change, and did not")
+    was, now = _marked(_parse(source, where), marker), _parse(result, where)
+    if outline(was) != outline(now):
+        raise OverlayError(Reason.TOUCHED, f"{where}: something outside of its functions came out changed")
+    pairs = zip(functions(was), functions(now), strict=True)
+    touched = {name for (name, one), (_, other) in pairs if was.code_for_node(one) != now.code_for_node(other)}
+    odd = sorted(touched ^ {edit.function for edit in edits})
+    if odd:
+        raise OverlayError(Reason.TOUCHED, f"{where}: {odd[0]} was to stay, or to change, and did not")
 
 
 def functions(module: cst.Module) -> list[tuple[str, cst.FunctionDef]]:
@@ -172,22 +165,17 @@ def functions(module: cst.Module) -> list[tuple[str, cst.FunctionDef]]:
     return found
 
 
-def parts(module: cst.Module) -> list[tuple[str, str]]:
-    """The text of a module in pieces that put together are all of it: each function by its name, the rest as MODULE."""
-    pieces = [(MODULE, module.with_changes(header=[line], body=[], footer=[]).code) for line in module.header]
-    for statement in module.body:
-        if isinstance(statement, cst.FunctionDef):
-            pieces.append((statement.name.value, module.code_for_node(statement)))
-        elif isinstance(statement, cst.ClassDef) and isinstance(statement.body, cst.IndentedBlock):
-            hollow = statement.with_changes(body=statement.body.with_changes(body=[]))
-            pieces.append((MODULE, module.code_for_node(hollow)))
-            for one in statement.body.body:
-                method = isinstance(one, cst.FunctionDef)
-                name = f"{statement.name.value}.{one.name.value}" if isinstance(one, cst.FunctionDef) else MODULE
-                pieces.append((name if method else MODULE, module.code_for_node(one)))
-        else:
-            pieces.append((MODULE, module.code_for_node(statement)))
-    return [*pieces, *((MODULE, module.code_for_node(line)) for line in module.footer)]
+def outline(module: cst.Module) -> str:
+    """The text of a module with the name of each function in its place."""
+    return module.visit(_Names()).code
+
+
+class _Names(cst.CSTTransformer):
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802  # LibCST's name
+        return False
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> Any:  # noqa: N802
+        return cst.parse_statement(f"{original_node.name.value}\n")
 
 
 class _Editor(cst.CSTTransformer):

@@ -14,7 +14,7 @@ from pp3.harness.transport.ranks import Ranks, mirrored
 from pp3.kernels import scatter
 from pp3.kernels.reference import FAILED, OK, ONE
 
-SEMANTIC = "pp3/draft-probabilities-fp32-v1"  # what `draft_logits` carries, for a verifier that knows it
+SEMANTIC = "pp3-sampler-overlay/dyadic24-floor-first-v1"  # what `draft_logits` carries, for a verifier that knows it
 NOBODY = -1  # generation of a slot that no request has
 
 
