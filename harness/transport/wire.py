@@ -30,6 +30,8 @@ TRAILER_MAGIC = b"PP3Q"
 CRC_BYTES = 4
 WORD = 4
 ONE_BITS = 0x3F800000  # of 1.0: as u32, +0.0 and every positive FP32 up to 1 lie at or below, all others above
+WORDS, U32, SINGLES = np.dtype("<i4"), np.dtype("<u4"), np.dtype("<f4")
+TICKETS = np.float32(ONE)
 PADDING = np.arange(SUPPORT, dtype=np.int32)
 HEAD_CODES = (
     Refusal.BODY_ROUND,
@@ -58,7 +60,7 @@ class Reply:
         """q as integers over 2^24, [n, depth, 32]. ValueError in mode 0."""
         if self.q is None:
             raise ValueError("a reply in mode 0 has no q")
-        return (self.q * np.float32(ONE)).astype(np.int32)
+        return (self.q * TICKETS).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,25 +173,19 @@ def decode(frame: bytes, asked: Asked) -> Reply:
         if computed.to_bytes(CRC_BYTES, "little") != said:
             raise FrameError(Refusal.CRC, f"it is {int.from_bytes(said, 'little'):08x}, must be {computed:08x}")
     _same(HEAD, HEAD_CODES, frame, HEADER_BYTES, HEAD.pack(asked.round, n, depth, mode, 0))
-    words = np.frombuffer(frame, "<i4")
-    reply = Reply(
-        status=words[place.status],
-        generation=words[place.generation].view("<u4"),
-        tokens=words[place.tokens].reshape(n, depth),
-        confidence=words[place.confidence].view("<f4").reshape(n, depth),
-    )
     if sampled:
         wanted = TRAILER.pack(TRAILER_MAGIC, frames.SEMANTIC, n, depth)
         _same(TRAILER, TRAILER_CODES, frame, place.trailer.start * WORD, wanted)
-        reply = Reply(
-            status=reply.status,
-            generation=reply.generation,
-            tokens=reply.tokens,
-            confidence=reply.confidence,
-            mask=words[place.mask],
-            ids=words[place.ids].reshape(n, depth, SUPPORT),
-            q=words[place.q].view("<f4").reshape(n, depth, SUPPORT),
-        )
+    words = np.frombuffer(frame, WORDS)
+    reply = Reply(
+        status=words[place.status],
+        generation=words[place.generation].view(U32),
+        tokens=words[place.tokens].reshape(n, depth),
+        confidence=words[place.confidence].view(SINGLES).reshape(n, depth),
+        mask=words[place.mask] if sampled else None,
+        ids=words[place.ids].reshape(n, depth, SUPPORT) if sampled else None,
+        q=words[place.q].view(SINGLES).reshape(n, depth, SUPPORT) if sampled else None,
+    )
     if not _rows_fine(reply, asked):
         _refuse_row(reply, asked)
     return reply
@@ -214,23 +210,28 @@ def _rows_fine(reply: Reply, asked: Asked) -> bool:
             return False
     if reply.mask is None or reply.ids is None or reply.q is None:
         return True
-    mask, ids, q = reply.mask.tolist(), reply.ids, reply.q
+    mask = reply.mask.tolist()
     if mask != [state == Status.OK and warm for state, warm in zip(status, asked.sampled, strict=True)]:
         return False
-    if ids[..., 0].min() < 0 or ids[..., -1].max() >= asked.vocab or not (ids[..., 1:] > ids[..., :-1]).all():
+    ids, q = reply.ids.reshape(-1), reply.q.reshape(-1)
+    firsts, lasts = ids[::SUPPORT], ids[SUPPORT - 1 :: SUPPORT]
+    if min(firsts.tolist()) < 0 or max(lasts.tolist()) >= asked.vocab:
         return False
-    if q.view("<u4").max() > ONE_BITS:
+    rising = np.count_nonzero(ids[1:] > ids[:-1]) - np.count_nonzero(firsts[1:] > lasts[:-1])
+    if rising != len(firsts) * (SUPPORT - 1) or q.view(U32).max() > ONE_BITS:
         return False
-    scaled = q * np.float32(ONE)
+    scaled = q * TICKETS
     tickets = scaled.astype(np.int32)
-    if not (tickets == scaled).all():
+    if tickets.astype(np.float32).tobytes() != scaled.tobytes():
         return False
-    if not (np.add.reduce(tickets, axis=2, dtype=np.int32) == reply.mask[:, None] * ONE).all():
+    masses = np.add.reduce(tickets.reshape(-1, SUPPORT), axis=1, dtype=np.int32).tolist()
+    if masses != [ONE if law else 0 for law in mask for _ in range(asked.depth)]:
         return False
-    if 0 in mask and not (ids[reply.mask == 0] == PADDING).all():
+    if 0 in mask and not (reply.ids[reply.mask == 0] == PADDING).all():
         return False
     # Ids of a position are distinct, so it holds its token with a ticket once or never.
-    drawable = np.count_nonzero((ids == reply.tokens[:, :, None]) & (tickets > 0))
+    on_token = ids.reshape(-1, SUPPORT) == reply.tokens.reshape(-1, 1)
+    drawable = np.count_nonzero(on_token.reshape(-1) & (tickets > 0))
     return drawable == sum(mask) * asked.depth
 
 
@@ -260,8 +261,8 @@ def _broken(reply: Reply, row: int, generation: int, sampled: bool, vocab: int) 
     with_law = ok and sampled
     yield Refusal.ROW_ID_RANGE, ((ids < 0) | (ids >= vocab)).any()
     yield Refusal.ROW_ID_ORDER, not (ids[:, 1:] > ids[:, :-1] if with_law else ids == PADDING).all()
-    yield Refusal.ROW_Q, (q.view("<u4") > ONE_BITS).any()
-    scaled = q * np.float32(ONE)
+    yield Refusal.ROW_Q, (q.view(U32) > ONE_BITS).any()
+    scaled = q * TICKETS
     tickets = np.floor(scaled)
     yield Refusal.ROW_Q, (tickets != scaled).any()
     yield Refusal.ROW_MASS, (tickets.astype(np.int64).sum(axis=1) != (ONE if with_law else 0)).any()
