@@ -45,7 +45,8 @@ def open_overlay(image: Path | None, folder: Path) -> Opened:
     version = public(found.version)
     if version != attestation["vllm"]:
         raise OverlayError(
-            Reason.ATTESTATION, f"{folder} was made of vllm {attestation['vllm']}, the image is {version}: give that one"
+            Reason.ATTESTATION,
+            f"{folder} was made of vllm {attestation['vllm']}, the image is {version}: give that one",
         )
     overlay = load(_with(found, contents[SAMPLER], folder), Part.V2)
     names = run_runner(contents[RUNNER], folder / RUNNER, overlay)

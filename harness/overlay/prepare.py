@@ -136,7 +136,10 @@ def lines(attestation: dict[str, Any], out: Path) -> list[str]:
     for row in attestation["files"]:
         said += [f"{row['name']}", f"  from sha256 {row['sourceSha256']}", f"  to   sha256 {row['sha256']}"]
         said += [f"  {edit['name']:<22}{edit['function']}" for edit in row["edits"]]
-    return [*said, f"review them line by line (docs/overlays.md): diff each with the release's file; {out / ATTESTATION}"]
+    return [
+        *said,
+        f"review them line by line (docs/overlays.md): diff each with the release's file; {out / ATTESTATION}",
+    ]
 
 
 def run_command(image: Path | None, out: Path, as_json: bool) -> int:
