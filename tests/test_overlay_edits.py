@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("libcst", reason="LibCST is the extra `image`")
 
-from pp3.harness.overlay import edits  # noqa: E402  # after the skip
-from pp3.harness.overlay.edits import Edit, Marker  # noqa: E402
-from pp3.harness.overlay.refusal import OverlayError, Reason  # noqa: E402
+from pp3.harness.overlay import edits  # after the skip
+from pp3.harness.overlay.edits import Edit, Marker
+from pp3.harness.overlay.refusal import OverlayError, Reason
 
 SOURCE = '''\
 # licence
@@ -198,8 +198,6 @@ def test_refusals(what: str, source: str, made: tuple[Edit, ...], reason: Reason
         edits.apply(source.encode("utf-8", "surrogateescape"), made, MARKER, "file.py")
     assert caught.value.reason is reason
     assert str(caught.value).startswith(f"overlay refused ({reason}): ")
-
-
 
 
 def part(text: str) -> str:

@@ -20,8 +20,8 @@ from pp3.harness.overlay.pins import RUNNER, SAMPLER, Edited
 from pp3.harness.overlay.refusal import OverlayError, Reason
 
 pytest.importorskip("libcst", reason="LibCST is the extra `image`")
-from pp3.harness.overlay import changes, edits  # noqa: E402  # after the skip
-from pp3.harness.overlay.edits import Marker  # noqa: E402
+from pp3.harness.overlay import changes, edits  # after the skip
+from pp3.harness.overlay.edits import Marker
 
 VERSION = "9.9.9"
 FILES = {
@@ -81,7 +81,9 @@ def test_what_is_written(wheel: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     files = [path for path in sorted(out.rglob("*")) if path.is_file()]
     assert [path.relative_to(out).as_posix() for path in files] == ["attestation.json", RUNNER, SAMPLER]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o444}
-    assert (out / SAMPLER).read_bytes() == b'# Changed.\nimport math\n\nMARK = "v1"\n\n\ndef sample(a, b: int = 0):\n    return a\n'
+    assert (
+        out / SAMPLER
+    ).read_bytes() == b'# Changed.\nimport math\n\nMARK = "v1"\n\n\ndef sample(a, b: int = 0):\n    return a\n'
     attestation, contents = prepare.read(out)
     assert attestation == json.loads((out / "attestation.json").read_bytes())
     assert attestation["files"][1] == {
@@ -218,7 +220,9 @@ def test_without_libcst_it_says_so(wheel: Path, tmp_path: Path, monkeypatch: pyt
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "libcst", None)
     monkeypatch.delattr(pp3.harness.overlay, "edits")
-    with pytest.raises(PP3Error, match=r"libcst is not installed, and an overlay needs it: pip install 'pp3\[image\]'") as caught:
+    with pytest.raises(
+        PP3Error, match=r"libcst is not installed, and an overlay needs it: pip install 'pp3\[image\]'"
+    ) as caught:
         prepare.prepare(wheel, tmp_path / "out")
     assert caught.value.exit_code == Exit.UNAVAILABLE
 

@@ -24,6 +24,7 @@ from pp3.harness.overlay import judge, prepare, problems, qualify, sources
 from pp3.harness.overlay.load import VERIFIER_MODULE, Opened, open_overlay
 from pp3.harness.overlay.pins import OVERLAYS, RUNNER, SAMPLER, SEMANTIC
 from pp3.harness.overlay.pipeline import Overlay
+from pp3.harness.overlay.refusal import OverlayError
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.seeds import Seed
 from pp3.harness.transport import buffers
@@ -74,7 +75,7 @@ def opened(folder: Path, version: str) -> Opened:
 
 @VERSIONS
 def test_the_difference_lies_in_the_named_functions(version: str, folder: Path) -> None:
-    """By line numbers and Python's own parser: every line that left or came is in a named function, or is the marker."""
+    """By line numbers and Python's parser: every line that left or came is in a named function, or is the marker."""
     before = sources.checked(image_of(version))[1]
     opened(folder, version)
     after = prepare.read(folder / version)[1]
@@ -169,7 +170,7 @@ def test_certain_rounds(version: str, folder: Path, rng: np.random.Generator) ->
     sure = torch.full((N, DEPTH + 1, VOCAB), -float("inf"))
     sure.scatter_(2, torch.cat([drafts, drafts[:, :1]], dim=1)[..., None], 0.0)
     found = opened(folder, version)
-    given = {"draft_sampled": ids.ravel(), "target_logits": sure.reshape(-1, VOCAB)}
+    given: dict[str, Any] = {"draft_sampled": ids.ravel(), "target_logits": sure.reshape(-1, VOCAB)}
     tokens, lengths = call(found, rng, **given, draft_logits=q)
     assert (lengths == DEPTH + 1).all()
     assert (tokens[:, :DEPTH] == drafts.numpy()).all()
@@ -233,9 +234,7 @@ def spec() -> SimpleNamespace:
 
 def trial_of(sampler: Overlay, requests: int, *targets: str) -> Trial:
     """A small plan."""
-    return problems.trial(
-        TrialSpec(sampler="vllm-overlay", requests=requests, targets=[*targets]), sampler.describe()
-    )
+    return problems.trial(TrialSpec(sampler="vllm-overlay", requests=requests, targets=[*targets]), sampler.describe())
 
 
 def quiet(stage: str, done: int, total: int) -> None:
@@ -337,7 +336,7 @@ def test_the_marker_is_where_admission_finds_it(folder: Path) -> None:
 
 def test_another_image_than_the_overlays(folder: Path) -> None:
     opened(folder, "0.33.0")
-    with pytest.raises(prepare.OverlayError, match=r"was made of vllm 0.33.0, the image is 0.30.0: give that one"):
+    with pytest.raises(OverlayError, match=r"was made of vllm 0.33.0, the image is 0.30.0: give that one"):
         open_overlay(image_of("0.30.0"), folder / "0.33.0")
 
 

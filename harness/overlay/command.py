@@ -1,4 +1,4 @@
-"""`pp3 qualify --sampler overlay`: the overlays of a pinned vLLM on the five targets and a grammar, receipt and page."""
+"""`pp3 qualify --sampler overlay`: the overlays of a pinned vLLM on five targets and a grammar, receipt and page."""
 
 import os
 import time

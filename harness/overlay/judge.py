@@ -42,7 +42,7 @@ def shares(trial: Trial, pairs: int) -> list[tuple[str, int]]:
 
 
 def check(overlay: Mapping[str, Any], trial: Trial) -> None:
-    """VerificationError unless a receipt's overlay is the reviewed one of this version, and its pairs tile their sum."""
+    """VerificationError unless a receipt's overlay is the reviewed one of its version, and its pairs tile their sum."""
     attestation, version = overlay["attestation"], trial.who.version
     try:
         pinned = overlay_of(version)

@@ -40,7 +40,8 @@ def target(name: str) -> Target:
 def forbidden(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Tokens that the grammar forbids in each state, [rows, vocab]."""
     rows, vocab = np.indices(shape)
-    return (vocab // 4 + rows) % EVERY == 0
+    forbids: npt.NDArray[np.bool_] = (vocab // 4 + rows) % EVERY == 0
+    return forbids
 
 
 def problem(name: str, who: Description) -> Problem:
