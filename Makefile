@@ -7,7 +7,7 @@ RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/m
 JOBS ?= 2
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
-.PHONY: qualify test test-gpu soak lint format evidence faults image sglang vllm-check release-check clean
+.PHONY: qualify test test-gpu soak lint format evidence bench faults image sglang vllm-check release-check clean
 .DEFAULT_GOAL := qualify
 
 .venv/ready: pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ format: .venv/ready
 
 evidence: .venv/ready  ## rewrite the README's table of committed evidence
 	.venv/bin/pp3 evidence --write README.md
+
+bench: .venv/ready  ## what a frame of the wire and a round over it cost
+	$(RUN) .venv/bin/python -P -m pp3.harness.transport.bench
+	$(RUN) .venv/bin/python -P -m pp3.harness.transport.latency
 
 faults: .venv/ready  ## plant every known fault; fails if one escapes
 	$(RUN) .venv/bin/pp3 faults --jobs 2

@@ -15,7 +15,7 @@ from pp3.harness.transport.channel import Channel
 from pp3.harness.transport.frame import Mode
 from pp3.harness.transport.gather import Gather, new_state
 from pp3.harness.transport.pages import Cause
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.remote import drafted
 from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.step import Row, Step

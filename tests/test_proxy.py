@@ -29,7 +29,8 @@ from pp3.harness.transport.hello import Hello
 from pp3.harness.transport.layout import CONTROL_AT, PAGE_BYTES, Page, State, layout_of
 from pp3.harness.transport.link import pair
 from pp3.harness.transport.pages import Cause, Pages, Take
-from pp3.harness.transport.proxy import Place, ProcessProxy
+from pp3.harness.transport.place import Place
+from pp3.harness.transport.proxy import ProcessProxy
 from pp3.harness.transport.records import COMMAND_BYTES, RECORD_BYTES, Command, Record
 from pp3.harness.transport.refusal import FrameError, Refusal
 from pp3.harness.transport.remote import Drafted, RemoteRound
@@ -557,7 +558,7 @@ spec = importlib.util.spec_from_file_location("proxy_rounds", sys.argv[1])
 rounds = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(rounds)
 from pp3.harness.transport.channel import Channel
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.worker import Worker
 worker = Worker(rounds.MINE, 5, rounds.reply_to)

@@ -36,7 +36,7 @@ from pp3.harness.seeds import Seed
 from pp3.harness.transport import command as over_wire
 from pp3.harness.transport import wire_plan
 from pp3.harness.transport.path import PathSampler
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.stage import ReferenceStage
 from pp3.harness.trial.device import identity
 from pp3.harness.trial.order import Sources

@@ -25,7 +25,7 @@ from pp3.harness.transport.buffers import Proposals, Sparse
 from pp3.harness.transport.faults import KINDS, OUT_OF, ROW_FAULTS, SHARES, Fault, deal
 from pp3.harness.transport.frame import MAX_ROWS
 from pp3.harness.transport.path import PathSampler
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.refusal import FrameError
 from pp3.harness.transport.slots import Round, Slots
 from pp3.harness.transport.stage import ReferenceStage

@@ -202,10 +202,13 @@ def judge_reply(content: bytes, asked: Frame) -> str | None:
     tokens = struct.unpack_from(f"<{n * depth}i", content, at + 8 * n)
     confidence = struct.unpack_from(f"<{n * depth}f", content, at + 8 * n + 4 * n * depth)
     at += 8 * n + 8 * n * depth
-    mask, ids, q = (0,) * n, (), ()
+    mask: tuple[int, ...] = (0,) * n
+    ids: tuple[int, ...] = ()
+    q: tuple[float, ...] = ()
     if sampled:
+        if content[at : at + 4] != b"PP3Q":
+            return "trailer-magic"
         for code, got, wanted in (
-            ("trailer-magic", content[at : at + 4], b"PP3Q"),
             ("trailer-semantic", integer(content, at + 4), 1),
             ("trailer-n", integer(content, at + 8), n),
             ("trailer-depth", integer(content, at + 12), depth),
@@ -218,16 +221,14 @@ def judge_reply(content: bytes, asked: Frame) -> str | None:
         q = struct.unpack_from(f"<{32 * n * depth}f", content, at + 4 * n + 128 * n * depth)
     for row in range(n):
         mine = slice(row * depth, (row + 1) * depth)
-        code = _judge_row(
+        found = _judge_row(
             asked, row, status[row], generation[row], mask[row], tokens[mine], confidence[mine], vocab, sampled
         )
-        if code:
-            return code
-        if sampled:
+        if found is None and sampled:
             wide = slice(row * depth * 32, (row + 1) * depth * 32)
-            code = _judge_law(mask[row], tokens[mine], ids[wide], q[wide], vocab)
-            if code:
-                return code
+            found = _judge_law(mask[row], tokens[mine], ids[wide], q[wide], vocab)
+        if found:
+            return found
     return None
 
 
@@ -366,7 +367,7 @@ def mutate(rng: random.Random, frame: Frame, aim: str) -> Frame:
     row = rng.randrange(rows)
     at = rng.randrange(len(made.tokens))
     deep = rng.randrange(wide)
-    trailer = list(made.trailer)
+    trailer: list[Any] = list(made.trailer)
     match aim:
         case "frame-magic":
             made.magic = bytes([made.magic[0] ^ (1 << rng.randrange(8))]) + made.magic[1:]
@@ -509,7 +510,7 @@ def step(rng: random.Random) -> tuple[int, int, bytes]:
     sampling = [[rng.getrandbits(64) - (1 << 63), rng.randrange(2), 0] for _ in range(n)]
     places = [[slot, rng.getrandbits(32), rng.getrandbits(64)] for slot in slots]
     head = [rng.getrandbits(64), n, depth, 2, 0]
-    fields = [b"PP3F", 1, 2, 2, SESSION, sequence, 24 + 32 * n]
+    fields: list[Any] = [b"PP3F", 1, 2, 2, SESSION, sequence, 24 + 32 * n]
     row = rng.randrange(n)
     aim = rng.randrange(16)
     match aim:

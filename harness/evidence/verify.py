@@ -28,8 +28,6 @@ from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.exact import oracle, suite
 from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
-from pp3.harness.transport import losses
-from pp3.harness.transport.verdict import conclude_path
 from pp3.harness.transport.wire_plan import WireCampaign, of_any_plan
 from pp3.harness.trial.judge import TrialJudgement, effect_plain
 from pp3.harness.verdict import Judgement, conclude
@@ -180,6 +178,8 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
         pieces = _at("pieces", execution.check, campaign, predicate)
         yield ok("pieces", f"{pieces:,}, as the plan is cut")
     if isinstance(campaign, WireCampaign):
+        from pp3.harness.transport import losses
+
         seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
         lost = _at("path", losses.check, campaign, seed, predicate["path"])
         yield ok("path", f"{lost:,} of {predicate['path']['rows']:,} requests were to be lost, as plan and seed imply")
@@ -281,5 +281,7 @@ def _conclude(campaign: Campaign, counts: Counted, first: Counted, predicate: di
         predicate.get("execution", {}).get("unequal", ()),
     )
     if isinstance(campaign, WireCampaign):
+        from pp3.harness.transport.verdict import conclude_path
+
         return conclude_path(campaign, predicate["path"], *parts)
     return conclude(campaign, *parts)

@@ -124,6 +124,7 @@ def open_sampled(path: Path, command: str) -> Opened:
     _, statement = read(path)
     kind = statement["predicate"]["kind"]
     instead = {
+        WIRE: "its path is a part of it: run `pp3 qualify --path wire` with its counter again, and compare the two",
         SURVEY: "give the receipt of one of its trials, which lie beside it",
         "oracle": "its integers are exact: run `pp3 oracle`, and compare the two receipts",
         "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",

@@ -21,7 +21,8 @@ from pp3.harness.transport.frame import SESSION_BYTES, Status
 from pp3.harness.transport.layout import PAGE_BYTES, Landed, Page, ReplyLayout, State, layout_of
 from pp3.harness.transport.link import Link
 from pp3.harness.transport.pages import Cause, Pages, Take
-from pp3.harness.transport.proxy import PLACES, STOP_SECONDS, Pipes, Place, Running, Segment
+from pp3.harness.transport.place import Place
+from pp3.harness.transport.proxy import PLACES, STOP_SECONDS, Pipes, Running, Segment
 from pp3.harness.transport.records import READY, Command, Record, read_record
 from pp3.harness.transport.refusal import FrameError, Refusal
 from pp3.harness.transport.ring import Ring

@@ -19,7 +19,7 @@ from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
 from pp3.harness.terminal import labelled
 from pp3.harness.transport import wire_plan
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.run import run
 from pp3.harness.transport.verdict import conclude_path
 from pp3.harness.verdict import Judgement

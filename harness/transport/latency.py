@@ -4,6 +4,7 @@ The drafter answers at once, in a thread of the engine's process, with a reply t
 measured is the path alone. Timings lie beside the counts and decide nothing.
 """
 
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from pp3.harness.transport.bench import SESSION, VOCAB, largest_round
 from pp3.harness.transport.channel import Channel
 from pp3.harness.transport.frame import Mode
 from pp3.harness.transport.hello import Hello
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.remote import RemoteRound
 from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.worker import Worker
@@ -56,3 +57,13 @@ def _timed(work: Callable[[], object], samples: int) -> list[int]:
         work()
         spent.append(max(1, time.perf_counter_ns() - started))
     return spent
+
+
+def main() -> None:
+    """Print one line a place."""
+    for row in measure():
+        print(f"{row['id']:30} {statistics.median(row['samples']) / 1000:7.1f} us (median of {len(row['samples'])})")
+
+
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ from pp3.harness.transport.faults import KINDS, Fault, Frame, deal
 from pp3.harness.transport.frame import SLOTS, SUPPORT, Mode, Status
 from pp3.harness.transport.hello import Hello
 from pp3.harness.transport.pages import Cause
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.remote import Drafted, drafted
 from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.slots import Round
@@ -46,7 +46,7 @@ LOSSES = {  # what each fault looks like to the engine: of a reply that does not
     Fault.MISSING: "unanswered",
     Fault.LATE: "unanswered",
 }
-OTHER = {
+OTHER: dict[Cause, str] = {
     cause: cause.name.lower().replace("_", "-")
     for cause in Cause
     if cause not in (Cause.DELIVERED, Cause.REFUSED, Cause.TIMED_OUT)

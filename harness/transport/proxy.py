@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from enum import StrEnum
 from multiprocessing.shared_memory import SharedMemory
 from typing import Protocol
 
@@ -19,18 +18,12 @@ import numpy as np
 
 from pp3.harness.transport.layout import PAGE_BYTES, Bytes
 from pp3.harness.transport.link import Link
+from pp3.harness.transport.place import Place
 from pp3.harness.transport.records import READY, Command
 from pp3.harness.transport.serve import Proxy, Terms
 
 MODULE = "pp3.harness.transport.proxy_process"
 STOP_SECONDS = 2.0  # for a process to end by itself
-
-
-class Place(StrEnum):
-    """Where a proxy runs."""
-
-    THREAD = "thread"
-    PROCESS = "process"
 
 
 class Segment:
@@ -42,7 +35,7 @@ class Segment:
             self.descriptor = os.open(f"/dev/shm/{self._memory.name}", os.O_RDWR)
         finally:
             self._memory.unlink()
-        whole = np.frombuffer(self._memory.buf, np.uint8, pages * PAGE_BYTES)
+        whole = np.frombuffer(self._memory.buf or b"", np.uint8, pages * PAGE_BYTES)
         self.pages: list[Bytes] = [whole[i * PAGE_BYTES : (i + 1) * PAGE_BYTES] for i in range(pages)]
 
     def close(self) -> None:

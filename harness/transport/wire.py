@@ -120,8 +120,11 @@ def places(n: int, depth: int, mode: Mode) -> Places:
     return Places(**dict(zip(names, found, strict=True)), frame_bytes=at * WORD + (CRC_BYTES if sampled else 0))
 
 
-def reply_of(step: Step, status: I32, tokens: I32, confidence: F32, ids: I32, tickets: I32) -> Reply:
-    """The reply to a step: rows that are not ok lose token, confidence and law, greedy ones their law."""
+def reply_of(step: Step, status: Any, tokens: Any, confidence: Any, ids: Any, tickets: Any) -> Reply:
+    """The reply to a step; arrays [n], [n, depth], [n, depth, 32] of any integers and floats.
+
+    Rows that are not ok lose token, confidence and law, greedy ones their law.
+    """
     ok = status == Status.OK
     mask = ok & np.array([row.sampled for row in step.rows])
     with_law = mask[:, None, None]
@@ -231,7 +234,7 @@ def _rows_fine(reply: Reply, asked: Asked) -> bool:
         return False
     # Ids of a position are distinct, so it holds its token with a ticket once or never.
     on_token = ids.reshape(-1, SUPPORT) == reply.tokens.reshape(-1, 1)
-    drawable = np.count_nonzero(on_token.reshape(-1) & (tickets > 0))
+    drawable = int(np.count_nonzero(on_token.reshape(-1) & (tickets > 0)))
     return drawable == sum(mask) * asked.depth
 
 

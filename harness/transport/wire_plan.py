@@ -14,7 +14,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness.campaign import Campaign
 from pp3.harness.errors import CampaignError
 from pp3.harness.transport.faults import OUT_OF, SHARES
-from pp3.harness.transport.proxy import Place
+from pp3.harness.transport.place import Place
 from pp3.targets import Target
 
 KEY = "path"
