@@ -100,7 +100,7 @@ def test_known_answers() -> None:
 )  # fmt: skip
 def test_sizes_of_a_reply(n: int, depth: int, mode: Mode, size: int) -> None:
     """With frame, as the text gives them."""
-    assert wire.places(n, depth, mode).frame_bytes == size
+    assert wire.layout(n, depth, mode).itemsize == size
 
 
 def test_sizes_of_the_other_frames() -> None:

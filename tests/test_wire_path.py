@@ -19,7 +19,7 @@ from pp3.harness.campaign import plan_sha256
 from pp3.harness.errors import CampaignError, Exit, VerificationError
 from pp3.harness.samplers.contract import INVALIDATED
 from pp3.harness.seeds import Seed
-from pp3.harness.transport import losses, path, wire, wire_plan
+from pp3.harness.transport import losses, path, stand_in, wire, wire_plan
 from pp3.harness.transport.bench import SESSION, VOCAB, largest_round
 from pp3.harness.transport.buffers import Proposals, Sparse
 from pp3.harness.transport.faults import KINDS, OUT_OF, ROW_FAULTS, SHARES, Fault, deal
@@ -139,7 +139,7 @@ def test_a_spoilt_frame_is_refused(rng: np.random.Generator) -> None:
     codes = Counter[str]()
     for pick in rng.integers(0, 2**63, 400).tolist():
         with pytest.raises(FrameError) as refused:
-            wire.decode(path.spoilt(frame, pick), held)
+            wire.decode(stand_in.spoilt(frame, pick), held)
         codes[refused.value.code.value] += 1
     assert set(codes) == {"crc", "short", "long", "frame-session"}
 
@@ -186,7 +186,7 @@ def keeps_late(drafter: Any, asked: Any, frame: bytes) -> list[bytes]:
 
 def loses_all(drafter: Any, asked: Any, frame: bytes) -> list[bytes]:
     """Corrupts every frame."""
-    return [path.spoilt(frame, 0)]
+    return [stand_in.spoilt(frame, 0)]
 
 
 PLANTED: dict[str, tuple[str, Any, str]] = {
@@ -200,7 +200,7 @@ def test_other_losses_than_injected_are_found(
     method: str, fault: Callable[..., Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the numbers that a receipt holds."""
-    monkeypatch.setattr(path._Drafter, method, fault)
+    monkeypatch.setattr(stand_in.StandIn, method, fault)
     sampler = PathSampler(ReferenceStage(), Place.THREAD)
     sampler.run(run.sampled_batch(losing("disjoint"), 4, 4, SEED, 0, 200))
     sampler.close()
@@ -211,7 +211,7 @@ def test_other_losses_than_injected_are_found(
 
 def test_a_proposal_of_another_request_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rows of a frame change places on the drafter's side: legal, and foreign."""
-    produce = path._Drafter.produce
+    produce = stand_in.StandIn.produce
 
     def swapped(drafter: Any, asked: Any) -> wire.Reply:
         reply = produce(drafter, asked)
@@ -222,7 +222,7 @@ def test_a_proposal_of_another_request_is_found(monkeypatch: pytest.MonkeyPatch)
         turned = {name: getattr(reply, name)[::-1].copy() for name in ("tokens", "ids", "q")}
         return dataclasses.replace(reply, **turned)
 
-    monkeypatch.setattr(path._Drafter, "produce", swapped)
+    monkeypatch.setattr(stand_in.StandIn, "produce", swapped)
     sampler = PathSampler(ReferenceStage(), Place.THREAD)
     sampler.run(run.sampled_batch(build("disjoint"), 4, 2, SEED, 0, 40))
     sampler.close()

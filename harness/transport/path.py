@@ -17,7 +17,6 @@ import numpy.typing as npt
 from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Description, Emission
 from pp3.harness.seeds import ROUND_BITS
 from pp3.harness.transport import step as steps
-from pp3.harness.transport import wire
 from pp3.harness.transport.channel import Channel
 from pp3.harness.transport.faults import KINDS, Fault, Frame, deal
 from pp3.harness.transport.frame import SLOTS, SUPPORT, Mode, Status
@@ -28,6 +27,7 @@ from pp3.harness.transport.remote import Drafted, drafted
 from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.slots import Round
 from pp3.harness.transport.stage import Stage
+from pp3.harness.transport.stand_in import StandIn, answers_of
 from pp3.harness.transport.worker import Worker
 from pp3.kernels.reference import Proposal
 
@@ -35,9 +35,7 @@ Array = npt.NDArray[Any]
 IDENTITY = b"pp3 toy target".ljust(32, b"\0"), b"pp3 toy draft".ljust(32, b"\0"), b"pp3 toy markov".ljust(32, b"\0")
 LANES = 16  # frames that land together, each in four slots of its own
 PERMUTATIONS = tuple(permutations(range(SLOTS)))
-PATIENT, BRISK = 30.0, 0.005  # seconds that a reply is waited for: one that will come, one that will not
-KEPT_ROUNDS = 64
-CONFIDENCE = np.float32(0.5)
+PATIENT, BRISK = 30.0, 0.002  # seconds that a reply is waited for: one that will come, one that will not
 UNEXPECTED = "unexpected"  # a row that was lost otherwise than it should be, or that should not be
 LOSSES = {  # what each fault looks like to the engine: of a reply that does not come it cannot tell whether it will
     Fault.FAILED: "failed",
@@ -86,7 +84,7 @@ class PathSampler:
     def __init__(self, stage: Stage, place: Place) -> None:
         self._stage, self._place = stage, place
         self.journey = Journey()
-        self._session: _Session | None = None
+        self._sessions: dict[tuple[int, int], _Session] = {}
 
     def describe(self) -> Description:
         """That of the sampler whose proposals travel."""
@@ -109,17 +107,16 @@ class PathSampler:
 
     def close(self) -> None:
         """End what runs."""
-        if self._session is not None:
-            self._session.close()
-            self.journey.proxies += self._session.channel.proxies
-            self._session = None
+        for session in self._sessions.values():
+            session.close()
+            self.journey.proxies += session.channel.proxies
+        self._sessions.clear()
 
     def _opened(self, depth: int, vocab: int) -> "_Session":
-        """The session of this depth and vocabulary; the one before is ended."""
-        if self._session is None or (self._session.depth, self._session.vocab) != (depth, vocab):
-            self.close()
-            self._session = _Session(self._stage, self._place, depth, vocab)
-        return self._session
+        """The session of this depth and vocabulary."""
+        if (depth, vocab) not in self._sessions:
+            self._sessions[depth, vocab] = _Session(self._stage, self._place, depth, vocab)
+        return self._sessions[depth, vocab]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,7 +135,7 @@ class _Session:
     def __init__(self, stage: Stage, place: Place, depth: int, vocab: int) -> None:
         self.depth, self.vocab, self._stage = depth, vocab, stage
         mine = Hello(mode=Mode.SAMPLED, target=IDENTITY[0], draft=IDENTITY[1], markov=IDENTITY[2])
-        self._drafter = _Drafter()
+        self._drafter = StandIn()
         self._worker = Worker(mine, depth, self._drafter.produce, self._drafter.deliver)
         terms = Terms(mine=mine, session=bytes(16), depth=depth, vocab=vocab)
         self.channel = Channel(terms, place, self._worker.dial, PATIENT)
@@ -155,7 +152,8 @@ class _Session:
     def carry(self, batch: Batch, proposal: Proposal, frames: list[Frame], kinds: Array, journey: Journey) -> _Landed:
         """Every frame, LANES of them at a time."""
         n = len(batch)
-        seeds = {int(key): batch.seed.request(int(key))[2] for key in np.unique(batch.requests >> ROUND_BITS)}
+        said = _Said.of(batch)
+        self._drafter.answers = answers_of(batch, proposal, kinds)
         found = _Landed(
             lost=np.ones(n, np.bool_),
             drafts=np.full((n, self.depth), INVALIDATED, np.int32),
@@ -164,8 +162,8 @@ class _Session:
         )
         for first in range(0, n and len(frames), LANES):
             group = frames[first : first + LANES]
-            asked = [self._asked(batch, frame, seeds) for frame in group]
-            came = [self._one(step, frame, proposal, kinds, journey) for step, frame in zip(asked, group, strict=True)]
+            asked = [self._asked(said, frame) for frame in group]
+            came = [self._one(step, frame, kinds, journey) for step, frame in zip(asked, group, strict=True)]
             self._land(group, asked, came, found)
         drawn = batch.sampled & ~found.lost
         there = ~found.lost
@@ -181,7 +179,7 @@ class _Session:
         journey.sampled += int(batch.sampled.sum())
         return found
 
-    def _asked(self, batch: Batch, frame: Frame, seeds: dict[int, int]) -> steps.Step:
+    def _asked(self, said: "_Said", frame: Frame) -> steps.Step:
         """The step of a frame: permuted slots, each with its next generation."""
         self._round += 1
         slots = PERMUTATIONS[frame.pick % len(PERMUTATIONS)][: len(frame.rows)]
@@ -192,16 +190,16 @@ class _Session:
                 steps.Row(
                     slot=slot,
                     generation=self._generations[slot],
-                    position=int(batch.positions[place]),
-                    seed=seeds[int(batch.requests[place]) >> ROUND_BITS],
-                    sampled=bool(batch.sampled[place]),
+                    position=said.positions[place],
+                    seed=said.seeds[place],
+                    sampled=said.sampled[place],
                 )
             )
         return steps.Step(mode=Mode.SAMPLED, round=self._round, depth=self.depth, rows=tuple(rows))
 
-    def _one(self, step: steps.Step, frame: Frame, proposal: Proposal, kinds: Array, journey: Journey) -> Drafted:
+    def _one(self, step: steps.Step, frame: Frame, kinds: Array, journey: Journey) -> Drafted:
         """One round over the wire, counted."""
-        self._drafter.expect(step, frame, proposal, kinds)
+        self._drafter.expect(step, frame)
         begun = self.channel.proxies
         self.channel.submit(step, BRISK if frame.fault in (Fault.MISSING, Fault.LATE) else None)
         came = drafted(self.channel.collect())
@@ -209,10 +207,10 @@ class _Session:
             self.channel.wait_ready()
         journey.frames += 1
         for place, status in zip(frame.rows, came.status.tolist(), strict=True):
-            seen = seen_as(came, Status(status))
+            seen, kind = seen_as(came, Status(status)), kinds[place]
             if seen:
                 journey.counted[seen] += 1
-            if seen != (LOSSES[KINDS[kinds[place]]] if kinds[place] >= 0 else ""):
+            if seen != (LOSSES[KINDS[kind]] if kind >= 0 else ""):
                 journey.counted[UNEXPECTED] += 1
         return came
 
@@ -251,53 +249,18 @@ def seen_as(came: Drafted, status: Status) -> str:
     return {Cause.REFUSED: "refused", Cause.TIMED_OUT: "unanswered"}.get(came.cause) or OTHER[came.cause]
 
 
-class _Drafter:
-    """What the drafter answers, by round, and what befalls its frames.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What the engine says of each request of a batch."""
 
-    The engine may have given a round up before the drafter sees it, so the last few are kept.
-    """
+    seeds: list[int]
+    positions: list[int]
+    sampled: list[bool]
 
-    def __init__(self) -> None:
-        self._rounds: dict[int, tuple[steps.Step, Frame, Proposal, Array]] = {}
-        self._held: list[bytes] = []
-
-    def expect(self, step: steps.Step, frame: Frame, proposal: Proposal, kinds: Array) -> None:
-        """The rows of a round that will be asked for."""
-        self._rounds[step.round] = (step, frame, proposal, kinds)
-        self._rounds.pop(step.round - KEPT_ROUNDS, None)
-
-    def produce(self, asked: steps.Step) -> wire.Reply:
-        """The rows of a round; all fail if it was not to be asked for like this."""
-        step, frame, proposal, kinds = self._rounds[asked.round]
-        rows = list(frame.rows)
-        failed = kinds[rows] == KINDS.index(Fault.FAILED)
-        late = kinds[rows] == KINDS.index(Fault.TIMED_OUT)
-        status = np.select([failed, late], [Status.FAILED, Status.TIMED_OUT], proposal.status[rows, 0])
-        if asked != step:
-            status = np.full(len(rows), Status.FAILED)
-        confidence = np.full((len(rows), asked.depth), CONFIDENCE)
-        return wire.reply_of(
-            asked, status, proposal.token[rows], confidence, proposal.ids[rows], proposal.tickets[rows]
+    @classmethod
+    def of(cls, batch: Batch) -> "_Said":
+        keys = (batch.requests >> ROUND_BITS).tolist()
+        seeds = {key: batch.seed.request(key)[2] for key in set(keys)}
+        return cls(
+            seeds=[seeds[key] for key in keys], positions=batch.positions.tolist(), sampled=batch.sampled.tolist()
         )
-
-    def deliver(self, asked: steps.Step, frame: bytes) -> list[bytes]:
-        """The frame, or what is left of it; one that was held back comes before the next."""
-        _, of, _, _ = self._rounds[asked.round]
-        before, self._held = self._held, []
-        if of.fault is Fault.CORRUPT:
-            return [*before, spoilt(frame, of.pick)]
-        if of.fault is Fault.LATE:
-            self._held = [frame]
-        return before if of.fault in (Fault.MISSING, Fault.LATE) else [*before, frame]
-
-
-def spoilt(frame: bytes, pick: int) -> bytes:
-    """A frame that must be refused: a bit of the body flipped, cut short, drawn out, or another session's."""
-    way, at = pick % 4, 40 + (pick >> 8) % (len(frame) - 40)
-    if way == 0:
-        return frame[:at] + bytes([frame[at] ^ (1 << (pick >> 5) % 8)]) + frame[at + 1 :]
-    if way == 1:
-        return frame[:at]
-    if way == 2:
-        return frame + b"\0"
-    return frame[:12] + bytes([frame[12] ^ 1]) + frame[13:]

@@ -28,10 +28,10 @@ F32 = npt.NDArray[np.float32]
 TRAILER = struct.Struct("<4sIII")
 TRAILER_MAGIC = b"PP3Q"
 CRC_BYTES = 4
-WORD = 4
 ONE_BITS = 0x3F800000  # of 1.0: as u32, +0.0 and every positive FP32 up to 1 lie at or below, all others above
-WORDS, U32, SINGLES = np.dtype("<i4"), np.dtype("<u4"), np.dtype("<f4")
+U32 = np.dtype("<u4")
 TICKETS = np.float32(ONE)
+KNOWN = frozenset(Status)
 PADDING = np.arange(SUPPORT, dtype=np.int32)
 HEAD_CODES = (
     Refusal.BODY_ROUND,
@@ -91,33 +91,42 @@ class Asked:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where the fields of a reply lie, in words of four bytes from the frame's start."""
-
-    status: slice
-    generation: slice
-    tokens: slice
-    confidence: slice
-    trailer: slice
-    mask: slice
-    ids: slice
-    q: slice
-    frame_bytes: int
-
-
 @cache
-def places(n: int, depth: int, mode: Mode) -> Places:
-    """The places of n rows; in mode 0 the fields of the trailer and after it are empty."""
-    at = (HEADER_BYTES + HEAD.size) // WORD
-    sampled, wide = mode is Mode.SAMPLED, n * depth * SUPPORT
-    found = []
-    trailer = TRAILER.size // WORD
-    for count in (n, n, n * depth, n * depth, *((trailer, n, wide, wide) if sampled else (0, 0, 0, 0))):
-        found.append(slice(at, at + count))
-        at += count
-    names = ("status", "generation", "tokens", "confidence", "trailer", "mask", "ids", "q")
-    return Places(**dict(zip(names, found, strict=True)), frame_bytes=at * WORD + (CRC_BYTES if sampled else 0))
+def layout(n: int, depth: int, mode: Mode) -> np.dtype[np.void]:
+    """The frame of n rows as one record. Flat views of ids and q lie over the shaped ones; mode 0 lacks both."""
+    at = HEADER_BYTES + HEAD.size
+    wide = (n, depth, SUPPORT)
+    fields: dict[str, tuple[str, tuple[int, ...], int]] = {}
+    wanted: list[tuple[str, str, tuple[int, ...]]] = [
+        ("status", "<i4", (n,)),
+        ("generation", "<u4", (n,)),
+        ("tokens", "<i4", (n, depth)),
+        ("confidence", "<f4", (n, depth)),
+    ]
+    if mode is Mode.SAMPLED:
+        wanted += [("trailer", "V1", (TRAILER.size,)), ("mask", "<i4", (n,)), ("ids", "<i4", wide), ("q", "<f4", wide)]
+    for name, dtype, shape in wanted:
+        fields[name] = (dtype, shape, at)
+        at += np.dtype(dtype).itemsize * math.prod(shape)
+    if mode is Mode.SAMPLED:
+        flat, (ids_at, q_at) = (math.prod(wide),), (fields[name][2] for name in ("ids", "q"))
+        fields |= {
+            "flat_ids": ("<i4", flat, ids_at),
+            "flat_q": ("<f4", flat, q_at),
+            "bits": ("<u4", flat, q_at),
+            "lists": ("<i4", (n * depth, SUPPORT), ids_at),
+            "drawn": ("<i4", (n * depth, 1), fields["tokens"][2]),
+        }
+        at += CRC_BYTES
+    names = list(fields)
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [(fields[name][0], fields[name][1]) for name in names],
+            "offsets": [fields[name][2] for name in names],
+            "itemsize": at,
+        }
+    )
 
 
 def reply_of(step: Step, status: Any, tokens: Any, confidence: Any, ids: Any, tickets: Any) -> Reply:
@@ -160,15 +169,15 @@ def encode(reply: Reply, number: int, session: bytes, sequence: int) -> bytes:
         ]
         body = b"".join(parts)
         parts = [body, zlib.crc32(body).to_bytes(CRC_BYTES, "little")]
-    body_bytes = places(n, depth, mode).frame_bytes - HEADER_BYTES
+    body_bytes = layout(n, depth, mode).itemsize - HEADER_BYTES
     return b"".join([frames.header(Kind.REPLY, mode, session, sequence, body_bytes), *parts])
 
 
 def decode(frame: bytes, asked: Asked) -> Reply:
     """The reply of a frame, as views of its bytes. FrameError names the first rule that it breaks."""
     n, depth, mode = len(asked.sampled), asked.depth, asked.mode
-    place = places(n, depth, mode)
-    size, sampled = place.frame_bytes, mode is Mode.SAMPLED
+    record = layout(n, depth, mode)
+    size, sampled = record.itemsize, mode is Mode.SAMPLED
     frames.refuse_size(len(frame), size)
     frames.judge_header(frame, frames.header(Kind.REPLY, mode, asked.session, asked.sequence, size - HEADER_BYTES))
     if sampled:
@@ -178,18 +187,18 @@ def decode(frame: bytes, asked: Asked) -> Reply:
     _same(HEAD, HEAD_CODES, frame, HEADER_BYTES, HEAD.pack(asked.round, n, depth, mode, 0))
     if sampled:
         wanted = TRAILER.pack(TRAILER_MAGIC, frames.SEMANTIC, n, depth)
-        _same(TRAILER, TRAILER_CODES, frame, place.trailer.start * WORD, wanted)
-    words = np.frombuffer(frame, WORDS)
+        _same(TRAILER, TRAILER_CODES, frame, HEADER_BYTES + HEAD.size + 8 * n + 8 * n * depth, wanted)
+    fields: Any = np.ndarray((), record, frame)
     reply = Reply(
-        status=words[place.status],
-        generation=words[place.generation].view(U32),
-        tokens=words[place.tokens].reshape(n, depth),
-        confidence=words[place.confidence].view(SINGLES).reshape(n, depth),
-        mask=words[place.mask] if sampled else None,
-        ids=words[place.ids].reshape(n, depth, SUPPORT) if sampled else None,
-        q=words[place.q].view(SINGLES).reshape(n, depth, SUPPORT) if sampled else None,
+        status=fields["status"],
+        generation=fields["generation"],
+        tokens=fields["tokens"],
+        confidence=fields["confidence"],
+        mask=fields["mask"] if sampled else None,
+        ids=fields["ids"] if sampled else None,
+        q=fields["q"] if sampled else None,
     )
-    if not _rows_fine(reply, asked):
+    if not (_short_fine(reply, asked) and (not sampled or _laws_fine(reply, fields, asked))):
         _refuse_row(reply, asked)
     return reply
 
@@ -200,42 +209,50 @@ def _same(layout: struct.Struct, codes: tuple[Refusal, ...], frame: bytes, at: i
         frames.first_difference(layout, codes, got, wanted)
 
 
-def _rows_fine(reply: Reply, asked: Asked) -> bool:
-    """Whether no row breaks a rule: each rule is looked at for all rows together, the short fields as lists."""
-    status, tokens, confidence = reply.status.tolist(), reply.tokens.tolist(), reply.confidence.tolist()
-    if not set(status) <= {0, 1, 2} or tuple(reply.generation.tolist()) != asked.generations:
+def _short_fine(reply: Reply, asked: Asked) -> bool:
+    """Whether status, generation, mask, confidence and tokens of all rows break no rule."""
+    status = reply.status.tolist()
+    if not KNOWN.issuperset(status) or tuple(reply.generation.tolist()) != asked.generations:
         return False
-    for state, row, certainty in zip(status, tokens, confidence, strict=True):
-        if state == Status.OK:
+    if any(status):
+        rows = zip(status, reply.tokens.tolist(), reply.confidence.tolist(), strict=True)
+    else:  # as most are: one row as long as all
+        rows = zip((0,), (reply.tokens.reshape(-1).tolist(),), (reply.confidence.reshape(-1).tolist(),), strict=True)
+    for state, row, certainty in rows:
+        if state == 0:
             if min(row) < 0 or max(row) >= asked.vocab or not math.isfinite(sum(certainty)):
                 return False
         elif set(row) != {-1} or set(certainty) != {0.0}:
             return False
-    if reply.mask is None or reply.ids is None or reply.q is None:
+    if reply.mask is None:
         return True
-    mask = reply.mask.tolist()
-    if mask != [state == Status.OK and warm for state, warm in zip(status, asked.sampled, strict=True)]:
-        return False
-    ids, q = reply.ids.reshape(-1), reply.q.reshape(-1)
+    wanted = [state == 0 and warm for state, warm in zip(status, asked.sampled, strict=True)]
+    mask: list[int] = reply.mask.tolist()
+    return mask == wanted
+
+
+def _laws_fine(reply: Reply, fields: Any, asked: Asked) -> bool:
+    """Whether ids and q of all rows break no rule, whose masks do not: each rule is looked at for all together."""
+    ids, flat_q = fields["flat_ids"], fields["flat_q"]
     firsts, lasts = ids[::SUPPORT], ids[SUPPORT - 1 :: SUPPORT]
     if min(firsts.tolist()) < 0 or max(lasts.tolist()) >= asked.vocab:
         return False
     rising = np.count_nonzero(ids[1:] > ids[:-1]) - np.count_nonzero(firsts[1:] > lasts[:-1])
-    if rising != len(firsts) * (SUPPORT - 1) or q.view(U32).max() > ONE_BITS:
+    if rising != len(firsts) * (SUPPORT - 1) or fields["bits"].max() > ONE_BITS:
         return False
-    scaled = q * TICKETS
+    scaled = flat_q * TICKETS
     tickets = scaled.astype(np.int32)
     if tickets.astype(np.float32).tobytes() != scaled.tobytes():
         return False
+    mask = fields["mask"].tolist()
     masses = np.add.reduce(tickets.reshape(-1, SUPPORT), axis=1, dtype=np.int32).tolist()
-    if masses != [ONE if law else 0 for law in mask for _ in range(asked.depth)]:
+    if masses != [ONE * law for law in mask for _ in range(asked.depth)]:
         return False
-    if 0 in mask and not (reply.ids[reply.mask == 0] == PADDING).all():
+    if 0 in mask and not (fields["ids"][fields["mask"] == 0] == PADDING).all():
         return False
     # Ids of a position are distinct, so it holds its token with a ticket once or never.
-    on_token = ids.reshape(-1, SUPPORT) == reply.tokens.reshape(-1, 1)
-    drawable = int(np.count_nonzero(on_token.reshape(-1) & (tickets > 0)))
-    return drawable == sum(mask) * asked.depth
+    held: list[int] = tickets[(fields["lists"] == fields["drawn"]).reshape(-1)].tolist()
+    return len(held) - held.count(0) == int(sum(mask)) * asked.depth
 
 
 def _refuse_row(reply: Reply, asked: Asked) -> NoReturn:
