@@ -7,7 +7,7 @@ the unchanged image verifies the same drafts, each a point mass.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,13 +42,6 @@ Path = Callable[[Sparse], Sparse]  # what a round goes through between its produ
 def straight(landed: Sparse) -> Sparse:
     """The shortest path: nothing between producer and buffers."""
     return landed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surface:
-    """An admission of a test: no session, no switch, one depth."""
-
-    depth: int
 
 
 class Overlay:
@@ -95,7 +88,7 @@ class Overlay:
     def propose(self, batch: Batch) -> Any:
         """Drafts of every position, as pp3.kernels.proposal.Drafts."""
         with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
-            return Drafter(Alone()).draft_sampled(Surface(depth=batch.depth), _Rows(batch), _requests(batch), TAU)
+            return Drafter(Alone()).draw(_Rows(batch), _requests(batch), TAU)
 
     def verify(self, batch: Batch, landed: Sparse, told: torch.Tensor) -> Emission:
         """Let a round land in the batch's slots, and verify what the engine was told [n, depth] by the overlays.
