@@ -13,7 +13,7 @@ import pytest
 import pp3.harness.overlay
 from pp3.harness import canonical, cli
 from pp3.harness.errors import Exit, PP3Error
-from pp3.harness.image import cache, find, pins
+from pp3.harness.image import cache, fetch, find, pins
 from pp3.harness.overlay import pins as overlay_pins
 from pp3.harness.overlay import prepare, sources
 from pp3.harness.overlay.pins import RUNNER, SAMPLER, Edited
@@ -112,6 +112,26 @@ def test_a_folder_has_the_runner_or_it_lies_beside(beside: bool, tmp_path: Path)
         cache.write(sources.beside(home / VERSION), VERSION, {RUNNER: FILES[RUNNER]})
     prepare.prepare(home / VERSION, tmp_path / "one")
     prepare.prepare(None, tmp_path / "two")
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_make_image_keeps_the_runner(
+    old: bool, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the version's folder, also of one that was fetched before there were overlays."""
+    home = tmp_path / "home"
+    if old:
+        cache.write(home / VERSION, VERSION, {SAMPLER: FILES[SAMPLER]})
+    monkeypatch.setattr(fetch, "_download", lambda version, pin, scratch: wheel)
+    monkeypatch.setattr(fetch, "OVERLAYS", {VERSION: {}})
+    assert fetch.main([VERSION]) == fetch.main([VERSION]) == Exit.OK
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "vllm 9.9.9: fetched",
+        "vllm 9.9.9: already there and as pinned",
+    ]
+    assert (sources.beside(home / VERSION) / RUNNER).read_bytes() == FILES[RUNNER]
+    assert (home / VERSION / SAMPLER).read_bytes() == FILES[SAMPLER]
+    prepare.prepare(None, tmp_path / "out")
 
 
 def changed_wheel(tmp_path: Path, name: str) -> Path:

@@ -7,7 +7,7 @@ the unchanged image verifies the same drafts, each a point mass.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,13 +42,6 @@ Path = Callable[[Sparse], Sparse]  # what a round goes through between its produ
 def straight(landed: Sparse) -> Sparse:
     """The shortest path: nothing between producer and buffers."""
     return landed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surface:
-    """An admission of a test: no session, no switch, one depth."""
-
-    depth: int
 
 
 class Overlay:
@@ -92,38 +85,52 @@ class Overlay:
         joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in FIELDS}
         return Emission(**joined)
 
-    def _launch(self, batch: Batch) -> Emission:
+    def propose(self, batch: Batch) -> Any:
+        """Drafts of every position, as pp3.kernels.proposal.Drafts."""
         with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
-            device = torch.device(batch.device)
-            given = batch.tensors.given
-            asked = _requests(batch, device)
-            drafts = Drafter(Alone()).draft_sampled(Surface(depth=batch.depth), _Rows(batch), asked, TAU)
-            slots = Slots.of(batch)
-            if not batch.carrier:
-                wanted = torch.where(given == WANTED, drafts.token, given)
-                logits = batch.target_logits_after(wanted)
-                tokens, lengths = verify(self._point, batch, slots, logits, None, wanted)
-                return Emission(tokens=tokens, num_sampled=lengths, drafts=wanted, proposed=drafts.token)
-            lost = (given == INVALIDATED).all(dim=1)
+            return Drafter(Alone()).draw(_Rows(batch), _requests(batch), TAU)
+
+    def verify(self, batch: Batch, landed: Sparse, told: torch.Tensor) -> Emission:
+        """Let a round land in the batch's slots, and verify what the engine was told [n, depth] by the overlays.
+
+        The drafts of a row that did not land well become -1, whatever the engine was told.
+        """
+        with np.errstate(all="ignore"):
             proposals = self._buffers(batch)
             if batch.round_number == 0:
                 proposals.begin(batch.slots, batch.generation)
-            landed = Sparse(
-                slots=batch.slots,
-                generation=batch.generation,
-                status=torch.where(lost, FAILED, drafts.status),
-                sampled=asked.sampled,
-                tokens=drafts.token,
-                ids=drafts.ids,
-                q=q_of(drafts.tickets),
-            )
-            proposals.store(self._path(landed))
+            proposals.store(landed)
             fresh = proposals.take(batch.slots, batch.generation)[:, :1] >= 0
-            told = torch.where((given == WANTED) | lost[:, None], drafts.token, given)
             judged = torch.where(fresh, told, INVALIDATED)
             logits = batch.target_logits_after(judged)
-            tokens, lengths = self._verify(batch, slots, logits, proposals.carrier, told)
-        return Emission(tokens=tokens, num_sampled=lengths, drafts=judged, proposed=drafts.token)
+            tokens, lengths = self._verify(batch, Slots.of(batch), logits, proposals.carrier, told)
+        return Emission(tokens=tokens, num_sampled=lengths, drafts=judged)
+
+    def _launch(self, batch: Batch) -> Emission:
+        given, drafts = batch.tensors.given, self.propose(batch)
+        if not batch.carrier:
+            return replace(self.point_mass(batch, drafts.token), proposed=drafts.token)
+        lost = (given == INVALIDATED).all(dim=1)
+        landed = Sparse(
+            slots=batch.slots,
+            generation=batch.generation,
+            status=torch.where(lost, FAILED, drafts.status),
+            sampled=torch.tensor(batch.sampled, dtype=torch.int32, device=given.device),
+            tokens=drafts.token,
+            ids=drafts.ids,
+            q=q_of(drafts.tickets),
+        )
+        told = torch.where((given == WANTED) | lost[:, None], drafts.token, given)
+        return replace(self.verify(batch, self._path(landed), told), proposed=drafts.token)
+
+    def point_mass(self, batch: Batch, proposed: torch.Tensor) -> Emission:
+        """The unchanged image over the drafts given, or those proposed [n, depth] where none is, each a point mass."""
+        given = batch.tensors.given
+        drafts = torch.where(given == WANTED, proposed, given)
+        with np.errstate(all="ignore"):
+            logits = batch.target_logits_after(drafts)
+            tokens, lengths = verify(self._point, batch, Slots.of(batch), logits, None, drafts)
+        return Emission(tokens=tokens, num_sampled=lengths, drafts=drafts)
 
     def _buffers(self, batch: Batch) -> Proposals:
         """Those of this stream; others where the shape is another."""
@@ -178,7 +185,9 @@ class _Rows:
         return found.to(torch.bfloat16)
 
 
-def _requests(batch: Batch, device: torch.device) -> Requests:
+def _requests(batch: Batch) -> Requests:
+    device = torch.device(batch.device)
+
     def words(values: Any) -> torch.Tensor:
         return torch.tensor(values.view(np.int64), device=device)
 

@@ -21,15 +21,17 @@ PAIRS = 100_000
 Progress = Callable[[str, int, int], None]
 
 
-def run(trial: Trial, sampler: Overlay, seed: Seed, pairs: int, progress: Progress) -> tuple[Measured, list[Any]]:
-    """What was counted, and the pairs of each target in receipt form."""
+def run(
+    trial: Trial, sampler: Overlay, seed: Seed, pairs: int, progress: Progress, pairing: Overlay | None = None
+) -> tuple[Measured, list[Any]]:
+    """What was counted, and the pairs of each target in receipt form; `pairing` runs these, by default the sampler."""
     measured = trials.run(trial, sampler, seed, sampler.device, progress)
     found, number, done = [], trial.requests, 0
     for problem, (name, count) in zip(trial.problems, shares(trial, pairs), strict=True):
         carried: Any = Carried(name, problem.target.tables)
         tally = paired.PairTally()
         if count:
-            tally = paired.run(sampler, carried, problem.depth, seed, number, count)
+            tally = paired.run(pairing or sampler, carried, problem.depth, seed, number, count)
         number += paired.rows_for(count)
         done += count
         progress("paired", done, pairs)

@@ -140,8 +140,7 @@ class Drafter:
     def draft_sampled(self, admission: Admission, head: Head, requests: Requests, tau: float) -> Any:
         """Tokens drawn by tickets at every position, as pp3.kernels.proposal.Drafts, the same on every rank.
 
-        CampaignError without an admission, or for another depth than it admits; ValueError for shapes or dtypes outside
-        the proposal's contract, or for one rank with a part of the vocabulary. No host synchronisation.
+        CampaignError without an admission, or for another depth than it admits; else as `draw`.
         """
         if not isinstance(admission, Admission):
             raise CampaignError(
@@ -152,6 +151,14 @@ class Drafter:
             raise CampaignError(
                 f"depth {head.depth}; the session was admitted with {admission.depth}, and it stays fixed"
             )
+        return self.draw(head, requests, tau)
+
+    def draw(self, head: Head, requests: Requests, tau: float) -> Any:
+        """`draft_sampled` without a guard: a test surface, for campaigns.
+
+        ValueError for shapes or dtypes outside the proposal's contract, or for one rank with a part of the vocabulary.
+        No host synchronisation.
+        """
         self._check(head)
         from pp3.kernels import proposal  # no default path imports it
 
