@@ -13,7 +13,7 @@ PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetem
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PP3 needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels,report,dask,dev]'
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels,image,report,dask,dev]'
 	touch .venv/ready
 
 qualify: .venv/ready  ## run the default campaign (ARGS="--requests 100000" passes options)
@@ -43,8 +43,10 @@ evidence: .venv/ready  ## rewrite the README's table of committed evidence
 faults: .venv/ready  ## plant every known fault; fails if one escapes
 	$(RUN) .venv/bin/pp3 faults --jobs 2
 
-bench: .venv/ready  ## time the CPU's work as multiples of a fixed loop, against the stored ones (ARGS=--write stores)
+bench: .venv/ready  ## time the CPU's work as multiples of a fixed loop, against the stored ones (ARGS=--write stores); the wire
 	$(RUN) CUDA_VISIBLE_DEVICES= .venv/bin/python -P tests/benchmark.py --out $(SCRATCH)/benchmark.json $(ARGS)
+	$(RUN) .venv/bin/python -P -m pp3.harness.transport.bench
+	$(RUN) .venv/bin/python -P -m pp3.harness.transport.latency
 
 image: .venv/ready  ## fetch the sampler files of a pinned vLLM into .image (VERSION=0.33.0, CACHE=folder)
 	$(RUN) .venv/bin/python -P -m pp3.harness.image.fetch $(VERSION) $(if $(CACHE),--cache '$(CACHE)')

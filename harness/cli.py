@@ -16,6 +16,7 @@ from pp3.harness.regression.commands import COMMANDS
 
 PATH = click.Path(path_type=Path)
 OURS = "pp3-top32"
+OVERLAY = "overlay"
 OUT = "New or empty folder for receipt and page. Default: the checkout's runs folders."
 
 
@@ -33,6 +34,7 @@ for command in (*receipt_commands.ALL, *speed_commands.ALL):
 @click.option("--campaign", type=PATH, help="Campaign file (TOML). Default: the customer's five targets.")
 @click.option("--sampler", help=f"Name, module:object or file.py:object. Default: the campaign's, or {OURS}.")
 @click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
+@click.option("--overlay", type=PATH, help="Of --sampler overlay: the folder that pp3 prepare wrote.")
 @click.option("--target", "targets", multiple=True, help="Of another sampler: only this target; may be repeated.")
 @click.option("--detect", type=float, help="Total variation of a first token's law that must be seen.")
 @click.option("--tolerance", type=float, help="Total variation that is tolerated. Default: 0.")
@@ -48,11 +50,14 @@ for command in (*receipt_commands.ALL, *speed_commands.ALL):
 @click.option("--gpus", metavar="all|N", help="Run in pieces, one process a GPU.")
 @click.option("--dask", metavar="ADDRESS", help="Run in pieces on the workers of this Dask scheduler.")
 @click.option("--stall-timeout", type=int, metavar="SECONDS", help="Run in pieces; give up when none ends for so long.")
+@click.option("--path", type=click.Choice(["wire"]), help="Send every proposal over the wire, with faults on the way.")
+@click.option("--proxy", type=click.Choice(["thread", "process"]), help="Of --path wire. Default: thread.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def qualify(
     campaign: Path | None,
     sampler: str | None,
     image: Path | None,
+    overlay: Path | None,
     targets: tuple[str, ...],
     detect: float | None,
     tolerance: float | None,
@@ -68,6 +73,8 @@ def qualify(
     gpus: str | None,
     dask: str | None,
     stall_timeout: int | None,
+    path: str | None,
+    proxy: str | None,
     as_json: bool,
 ) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
@@ -76,8 +83,22 @@ def qualify(
 
     where = Where(folder=folder, resume=resume, shard=shard, gpus=gpus, dask=dask, stall_timeout=stall_timeout)
     where.check()
+    if proxy and not path:
+        raise CampaignError("--proxy is of --path wire; give both, or leave it out")
+    if path:
+        from pp3.harness.transport import command as over_wire
+
+        mine = sampler in (None, "", OURS)
+        jobs_given = jobs != 1
+        over_wire.refuse_beside({"--sampler": not mine, "--image": image, "--target": targets, "--jobs": jobs_given})
+        over_wire.refuse_beside({"--dir, --resume, --shard, --gpus or --dask": where.asked})
+        return over_wire.run_command(
+            proxy or "thread", campaign, device, requests, counter, out, require_gpu, as_json, detect, tolerance
+        )
     if sampler is None and campaign is not None:
         sampler = campaign_file.sampler_of(campaign)
+    if overlay is not None and sampler != OVERLAY:
+        raise CampaignError(f"--overlay {overlay}: it is for --sampler {OVERLAY}")
     if sampler in (None, "", OURS):
         for option, value in (("--image", image), ("--target", targets), ("--jobs", jobs != 1)):
             if value:
@@ -96,11 +117,28 @@ def qualify(
 
     refuse_contradiction(device, require_gpu)
     spec, given = campaign_file.chosen(campaign, str(sampler), targets, requests, detect, tolerance)
+    if sampler == OVERLAY:
+        from pp3.harness.overlay.command import run_command as run_overlay
+
+        if where.asked or jobs != 1:
+            raise CampaignError(f"--sampler {OVERLAY} runs whole, in this process: leave --dir, --shard and --jobs out")
+        return run_overlay(image, overlay, spec, given, "cuda" if require_gpu else device, counter, out, as_json)
     if where.asked:
         from pp3.harness.operations.trial import run_command as run_pieces
 
         return run_pieces(where, spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
     return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
+
+
+@commands.command()
+@click.option("--image", type=PATH, help="vLLM's files: a wheel or a folder of make image. Default: the cache.")
+@click.option("--out", type=PATH, required=True, help="Folder to write, which must not exist.")
+@click.option("--json", "as_json", is_flag=True, help="Print the attestation.")
+def prepare(image: Path | None, out: Path, as_json: bool) -> int:
+    """Write experimental overlays of a pinned vLLM, with an attestation, for review; nothing is deployed."""
+    from pp3.harness.overlay.prepare import run_command
+
+    return run_command(image, out, as_json)
 
 
 @commands.command()

@@ -1,4 +1,4 @@
-"""`pp3 conform`: hold a backend against files of known answers, and say where it first differs."""
+"""`pp3 conform`: hold a backend, or the wire, against files of known answers, and say where it first differs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +13,17 @@ from pp3.harness.errors import Exit
 
 def run_command(files: Sequence[Path], backend: str, as_json: bool) -> int:
     """Everything the command does; 1 where an answer differs, 4 where there is none."""
+    from pp3.harness.transport import conform_wire
+
     where = backends.Backend(backend)
-    for path in files:
-        answers.load(path)  # a file that cannot be read is an error before anything runs
+    of_wire = {path for path in files if conform_wire.is_wire(path)}
+    for path in files:  # a file that cannot be read is an error before anything runs
+        if path in of_wire:
+            conform_wire.load(path)
+        else:
+            answers.load(path)
     arithmetic = backends.start(where)
-    results = [answers.run(path, arithmetic) for path in files]
+    results = [conform_wire.run(path) if path in of_wire else answers.run(path, arithmetic) for path in files]
     passed, total = sum(r.passed for r in results), sum(r.total for r in results)
     if as_json:
         click.echo(
@@ -26,8 +32,9 @@ def run_command(files: Sequence[Path], backend: str, as_json: bool) -> int:
             ).decode()
         )
     else:
-        for result in results:
-            click.echo(f"{result.file}: {result.passed} of {result.total} passed on {where.value}")
+        for path, result in zip(files, results, strict=True):
+            on = "NumPy" if path in of_wire else where.value
+            click.echo(f"{result.file}: {result.passed} of {result.total} passed on {on}")
             first = result.first_difference
             if first:
                 click.echo(

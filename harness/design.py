@@ -20,7 +20,6 @@ from pp3.harness.paired import rows_for
 from pp3.harness.places import Part, halves, placed
 from pp3.harness.pooling import Pooled, pool
 from pp3.harness.weights import Family
-from pp3.harness.zero import brent
 from pp3.targets import Target
 
 CERTAIN = "the law has one outcome: any other is a hard failure"

@@ -20,7 +20,7 @@ from scipy import special
 from pp3.harness import bounds, tails
 from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method
-from pp3.harness.root import brent
+from pp3.harness.zero import brent
 
 REFERENCE = 100  # events that an outcome is expected to have, whose ratio is said of outcomes one by one
 KNOWN = 10**10  # expected events up to which a Poisson tail is computed

@@ -30,9 +30,14 @@ from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.leaves import Held
 from pp3.harness.evidence.verify import Verified, check_name, verify
 from pp3.harness.exact import oracle, suite
-from pp3.harness.run import known_answers
+from pp3.harness.run import Measured, _campaign, known_answers
 from pp3.harness.samplers.torch_controls import Multinomial
 from pp3.harness.seeds import Seed
+from pp3.harness.transport import command as over_wire
+from pp3.harness.transport import wire_plan
+from pp3.harness.transport.path import PathSampler
+from pp3.harness.transport.place import Place
+from pp3.harness.transport.stage import ReferenceStage
 from pp3.harness.trial.device import identity
 from pp3.harness.trial.order import Sources
 from pp3.harness.trial.parent import Found
@@ -77,6 +82,7 @@ def statements(measure: Any, probed: Any, folder: Path) -> dict[str, Statement]:
     found = {"qualify": _qualify(measure), "trial": _trial(), "oracle": _exact("oracle")}
     found["exhaustive"] = _exact("exhaustive")
     found["probe"] = probed.statement()
+    found["wire"] = _wire(measure)
     found["survey"] = _survey(found["trial"], receipt.write(found["trial"], folder))
     return {kind: canonical.decode(canonical.encode(one)) for kind, one in found.items()}
 
@@ -91,6 +97,23 @@ def _qualify(measure: Any) -> Statement:
     parts = (measured.counts, measured.first, measured.breaches, measured.pairs, measured.kernels)
     judged = conclude(campaign, *parts, who)
     return receipt.build(campaign, drawn, COUNTER, "given", STARTED, measured, judged)
+
+
+def _wire(measure: Any) -> Statement:
+    campaign = wire_plan.over_wire(
+        campaigns.of_document(
+            {"targets": ["disjoint"], "requests": 500, "paired": 20, "depths": [4], "batch_sizes": [2]}, "test"
+        ),
+        Place.THREAD,
+    )
+    drawn = Seed.of(plan_sha256(campaign), COUNTER)
+    beside, sampler = measure(campaign, drawn), PathSampler(ReferenceStage(), campaign.place)
+    measured = Measured(sampler=beside.sampler, kernels=beside.kernels, timings=beside.timings)
+    _campaign(campaign, drawn, sampler, measured, lambda *_: None)
+    sampler.close()
+    path = sampler.journey.plain()
+    judged = over_wire.judge(campaign, measured, path)
+    return over_wire.build(campaign, drawn, COUNTER, "given", STARTED, measured, path, judged)
 
 
 def _trial() -> Statement:

@@ -106,6 +106,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.timings", A, "clocks: what was timed, and how long it took; nothing follows from them"),
         Rule("predicate.timings[].unit", D, "fixed"),
     ),
+    "wire": (),
     "trial": (
         *EVERY,
         *SOURCES,
@@ -120,6 +121,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.sampler.files", B, "the digest of each file: --expect-source compares it"),
         Rule("predicate.sampler.image.version", D, "the sampler's"),
         Rule("predicate.sampler.image.files", B, "the pin of its version, and the sampler's files"),
+        Rule("predicate.overlay.attestation", B, "what pp3 prepare wrote; the digests of both files are pinned"),
+        Rule("predicate.overlay.path", A, "what a proposal went through between its producer and the verifier"),
+        Rule("predicate.overlay.paired[].target", D, "the targets of the plan, which tile the pairs"),
+        Rule("predicate.overlay.paired[].depth", D, "the plan's"),
+        Rule("predicate.overlay.paired[].pairs", A, "equal shares of their sum"),
+        Rule("predicate.overlay.paired[].mismatches", A, "one makes the verdict FAIL"),
+        Rule("predicate.overlay.paired[].first", A, "the first pair that differs"),
     ),
     "exhaustive": (
         *EVERY,
@@ -191,6 +199,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.notRun", A, "why each of the rest was not run"),
     ),
 }
+RULES["wire"] = (
+    *RULES["qualify"],
+    Rule("predicate.path.frames", D, "those into which plan and seed deal the requests"),
+    Rule("predicate.path.rows", D, "likewise"),
+    Rule("predicate.path.sampled", D, "likewise"),
+    Rule("predicate.path.injected", D, "the requests that plan and seed choose to lose"),
+    Rule("predicate.path.counted", A, "what the engine lost; other numbers than were injected make the verdict FAIL"),
+    Rule("predicate.path.altered", A, "one makes the verdict FAIL"),
+    Rule("predicate.path.proxies", A, "how many were begun; nothing follows from it"),
+)
 HEAD = "| leaf | held | by |\n|---|---|---|"
 
 

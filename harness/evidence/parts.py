@@ -163,6 +163,18 @@ class BandwidthShape(Strict, frozen=True):
     samples: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
 
 
+class PathShape(Strict, frozen=True):
+    """What became of the requests that went over a path: those that were to be lost, by how, and those that were."""
+
+    frames: Count
+    rows: Count
+    sampled: Count  # of them at a temperature above 0
+    injected: dict[str, Count]
+    counted: dict[str, Count]
+    altered: Count  # that arrived as others than were sent
+    proxies: Count  # that were begun
+
+
 class ExecutionShape(Strict, frozen=True):
     """How a campaign in pieces was run."""
 
@@ -206,6 +218,40 @@ class ImageShape(Strict, frozen=True):
     log1p: Literal["libdevice", "numpy"]
     mended: list[str]
     forbidden: list[str]
+
+
+class EditShape(Strict, frozen=True):
+    """One edit of an overlay, and the function that it touches."""
+
+    name: str
+    function: str
+
+
+class OverlayFileShape(Strict, frozen=True):
+    """One file of an overlay, before and after its edits."""
+
+    name: str
+    source_sha256: Sha256
+    sha256: Sha256
+    edits: list[EditShape]
+
+
+class AttestationShape(Strict, frozen=True):
+    """What `pp3 prepare` wrote: attestation.json."""
+
+    vllm: str
+    status: str
+    tool: dict[str, str]
+    markers: dict[str, str]
+    files: list[OverlayFileShape]
+
+
+class OverlayShape(Strict, frozen=True):
+    """The overlays that were tried: what they are, what a proposal went through, and the pairs against the image."""
+
+    attestation: AttestationShape
+    path: str
+    paired: list[PairedShape]
 
 
 class TrialSamplerShape(Strict, frozen=True):

@@ -15,14 +15,17 @@ from typing import Any
 
 import pp3
 
+CAMPAIGN = ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join")
 TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
 ROOTS = {  # by what `kind_of` says of a receipt
-    "qualify": ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join"),
+    "qualify": CAMPAIGN,
+    "wire": (*CAMPAIGN, "pp3.harness.transport.run", "pp3.harness.transport.verdict"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
     "probe": ("pp3.harness.probe.run", "pp3.harness.probe.figures"),
     "trial": TRIAL,
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
+    "trial-overlay": (*TRIAL, "pp3.harness.overlay.qualify", "pp3.harness.overlay.judge"),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
@@ -30,8 +33,11 @@ VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_C
 
 
 def kind_of(predicate: dict[str, Any]) -> str:
-    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too."""
+    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too, and
+    one of overlays everything on their path."""
     kind = str(predicate["kind"])
+    if predicate.get("overlay"):
+        return "trial-overlay"
     return "trial-image" if kind == "trial" and predicate["sampler"].get("image") else kind
 
 

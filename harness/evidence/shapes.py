@@ -15,7 +15,9 @@ from pp3.harness.evidence.parts import (
     ExecutionShape,
     FiguresShape,
     KernelsShape,
+    OverlayShape,
     PairedShape,
+    PathShape,
     PolicyShape,
     ProbedShape,
     SamplerShape,
@@ -52,10 +54,9 @@ class PredicateShape(Strict, frozen=True):
     non_claims: list[str]
 
 
-class QualifyShape(PredicateShape, frozen=True):
-    """A campaign."""
+class CampaignShape(PredicateShape, frozen=True):
+    """A campaign, whatever its proposals go through."""
 
-    kind: Literal["qualify"]
     plan: dict[str, Any]
     plan_sha256: Sha256
     seed: SeedShape
@@ -69,6 +70,19 @@ class QualifyShape(PredicateShape, frozen=True):
     deviations: list[DeviationShape] = msgspec.field(default_factory=list)
     timings: list[TimingShape] = msgspec.field(default_factory=list)  # receipts before they were taken lack them
     execution: ExecutionShape | None = None  # of a campaign that was run in pieces
+
+
+class QualifyShape(CampaignShape, frozen=True, kw_only=True):
+    """A campaign."""
+
+    kind: Literal["qualify"]
+
+
+class WireShape(CampaignShape, frozen=True, kw_only=True):
+    """A campaign whose proposals went over the wire."""
+
+    kind: Literal["wire"]
+    path: PathShape
 
 
 class ExhaustiveShape(PredicateShape, frozen=True):
@@ -111,6 +125,7 @@ class TrialShape(Strict, frozen=True):
     non_claims: list[str]
     deviations: list[DeviationShape] = msgspec.field(default_factory=list)
     execution: ExecutionShape | None = None  # of a trial that was run in pieces
+    overlay: OverlayShape | None = None  # of a trial of the overlays that `pp3 prepare` writes
 
 
 class SurveyShape(Strict, frozen=True):
@@ -154,6 +169,7 @@ class EnvelopeShape(Strict, frozen=True):
 
 SHAPES: dict[str, type[Strict]] = {
     "qualify": QualifyShape,
+    "wire": WireShape,
     "exhaustive": ExhaustiveShape,
     "oracle": OracleShape,
     "trial": TrialShape,

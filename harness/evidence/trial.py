@@ -13,6 +13,8 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import image, provenance, tiling
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.overlay import judge as overlays
+from pp3.harness.overlay.problems import trial as overlay_trial
 from pp3.harness.places import first_part
 from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
@@ -41,14 +43,17 @@ def build(
     started: datetime,
     judged: TrialJudgement,
     execution: dict[str, Any] | None = None,
+    overlay: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The statement of one trial; with how it was run, if in pieces (shapes.ExecutionShape)."""
+    """The statement of one trial; with how it was run, if in pieces (shapes.ExecutionShape), and the overlays that were
+    tried, if any (shapes.OverlayShape)."""
     trial, who, measured = found.trial, found.trial.who, found.measured
     loaded = found.sources.image
+    kind = provenance.kind_of({"kind": "trial", "overlay": overlay, "sampler": {"image": loaded}})
     return {
         "_type": STATEMENT,
         "predicateType": PREDICATE,
-        "subject": provenance.sources("trial-image" if loaded else "trial"),
+        "subject": provenance.sources(kind),
         "predicate": {
             "assurance": "self-attested",
             "breaches": measured.breaches,
@@ -60,6 +65,7 @@ def build(
             **({"execution": execution} if execution else {}),
             "kind": "trial",
             "nonClaims": list(NON_CLAIMS),
+            **({"overlay": overlay} if overlay else {}),
             "plan": trial.plan,
             "planSha256": trial.plan_sha256,
             "profile": str(who.kind),
@@ -112,20 +118,21 @@ def trial_of(predicate: dict[str, Any]) -> Trial:
         weights={family: float(share) for family, share in plan["weights"].items()},
         battery=plan.get(edition.KEY, Edition.SPREAD),
     )
-    trial = make(spec, Description(**declared), "plan")
+    who = Description(**declared)
+    trial = overlay_trial(spec, who) if predicate.get("overlay") else make(spec, who, "plan")
     if canonical.sha256(plan) != predicate["planSha256"]:
         raise VerificationError(f"plan: hashes to {canonical.sha256(plan)}, not {predicate['planSha256']}")
-    mine, said = _but_laws(trial.plan), _but_laws(plan)
-    odd = [key for key in sorted(mine.keys() | said.keys()) if mine.get(key) != said.get(key)]
+    built, said = _but_laws(trial.plan), _but_laws(plan)
+    odd = [key for key in sorted(built.keys() | said.keys()) if built.get(key) != said.get(key)]
     if odd:
-        raise VerificationError(f"plan: its {odd[0]} rebuilds to {mine.get(odd[0])!r}, not {said.get(odd[0])!r}")
+        raise VerificationError(f"plan: its {odd[0]} rebuilds to {built.get(odd[0])!r}, not {said.get(odd[0])!r}")
     seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
     if seed.value.hex() != predicate["seed"]["sha256"] or predicate["seed"]["rule"] != RULE:
         raise VerificationError("plan: the seed is not that of this plan and counter")
-    who = (trial.who.name, trial.who.version, str(trial.who.kind))
+    mine = (trial.who.name, trial.who.version, str(trial.who.kind))
     named = (predicate["sampler"]["name"], predicate["sampler"]["version"], predicate["profile"])
-    if who != named:
-        raise VerificationError(f"plan: declares {who}, the receipt says {named}")
+    if mine != named:
+        raise VerificationError(f"plan: declares {mine}, the receipt says {named}")
     return trial
 
 
@@ -186,13 +193,20 @@ def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Detail and result of each of STEPS; the last result is the judgement."""
     trial = trial_of(predicate)
     image.check(predicate["sampler"])
+    overlay = predicate.get("overlay")
+    if overlay:
+        overlays.check(overlay, trial)
     yield f"digest and seed of counter {predicate['seed']['counter']} recomputed", trial
     check_laws(trial, predicate)
     yield f"{len(trial.problems)} laws rebuilt from their names and what the sampler declares", trial
     measured = counts_of(trial, predicate)
     whole = "" if not measured.broken else f", less what {len(measured.broken)} targets broke off"
     yield f"{len(measured.counts):,} cells tile {trial.requests:,} requests{whole}", measured
-    judged = conclude(trial, measured, name_of(predicate["sampler"]["device"]))
+    where = name_of(predicate["sampler"]["device"])
+    if overlay:
+        judged = overlays.conclude(trial, measured, where, overlay["paired"])
+    else:
+        judged = conclude(trial, measured, where)
     yield f"{len(judged.tests)} checks", judged
 
 

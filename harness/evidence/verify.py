@@ -14,7 +14,7 @@ from typing import Any
 
 from pp3.harness import canonical
 from pp3.harness.battery import number
-from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
+from pp3.harness.campaign import Campaign, check_sampler, our_limits, plan_sha256
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
 from pp3.harness.evidence import execution, kernels, probe, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
@@ -29,6 +29,7 @@ from pp3.harness.exact import oracle, suite
 from pp3.harness.probe import figures
 from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
+from pp3.harness.transport.wire_plan import WireCampaign, of_any_plan
 from pp3.harness.trial.judge import TrialJudgement, effect_plain
 from pp3.harness.verdict import Judgement, conclude
 
@@ -122,7 +123,8 @@ def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
         for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
             yield Step(name=name, outcome=outcome, detail=detail)
         return
-    yield from {"qualify": _qualify, "trial": _trial, "probe": _probe}.get(predicate["kind"], _exact)(predicate)
+    kinds = {"qualify": _qualify, "wire": _qualify, "trial": _trial, "probe": _probe}
+    yield from kinds.get(predicate["kind"], _exact)(predicate)
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
     yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
@@ -176,6 +178,12 @@ def _qualify(predicate: dict[str, Any]) -> Iterator[Step]:
     if "execution" in predicate:
         pieces = _at("pieces", execution.check, campaign, predicate)
         yield ok("pieces", f"{pieces:,}, as the plan is cut")
+    if isinstance(campaign, WireCampaign):
+        from pp3.harness.transport import losses
+
+        seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
+        lost = _at("path", losses.check, campaign, seed, predicate["path"])
+        yield ok("path", f"{lost:,} of {predicate['path']['rows']:,} requests were to be lost, as plan and seed imply")
     counts, first = _at(COUNTS, counts_of, campaign, predicate)
     yield ok(COUNTS, f"{len(counts):,} cells tile {campaign.spec.requests * len(campaign.targets):,} requests")
     judgement = _at(STATISTICS, _conclude, campaign, counts, first, predicate)
@@ -248,7 +256,9 @@ def _at(step: str, function: Any, *arguments: Any) -> Any:
 
 
 def _plan(predicate: dict[str, Any]) -> Campaign:
-    campaign: Campaign = _at("plan", of_plan, predicate["plan"])
+    campaign: Campaign = _at("plan", of_any_plan, predicate["plan"])
+    if isinstance(campaign, WireCampaign) != (predicate["kind"] == "wire"):
+        raise VerificationError(f"plan: a receipt of kind {predicate['kind']} whose plan is of another kind")
     if canonical.sha256(predicate["plan"]) != predicate["planSha256"]:
         raise VerificationError(f"plan: hashes to {canonical.sha256(predicate['plan'])}, not {predicate['planSha256']}")
     names = [target["name"] for target in predicate["plan"]["targets"]]
@@ -273,8 +283,7 @@ def _laws(campaign: Campaign, predicate: dict[str, Any]) -> None:
 
 
 def _conclude(campaign: Campaign, counts: Counted, first: Counted, predicate: dict[str, Any]) -> Judgement:
-    return conclude(
-        campaign,
+    parts = (
         counts,
         first,
         predicate["breaches"],
@@ -283,3 +292,8 @@ def _conclude(campaign: Campaign, counts: Counted, first: Counted, predicate: di
         predicate["sampler"],
         predicate.get("execution", {}).get("unequal", ()),
     )
+    if isinstance(campaign, WireCampaign):
+        from pp3.harness.transport.verdict import conclude_path
+
+        return conclude_path(campaign, predicate["path"], *parts)
+    return conclude(campaign, *parts)

@@ -1,5 +1,7 @@
 """What `make image VERSION=0.33.0` runs: fetch a pinned wheel through pip, keep the named files, delete the wheel.
 
+Of a version that overlays are written for, the runner's file is kept too, in a folder of its own.
+
 pip takes the wheel from wherever it is configured to, and refuses any other bytes than the pinned ones. Always the
 x86_64 wheel, whatever this machine is: only Python files are kept.
 """
@@ -15,6 +17,8 @@ from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.image import cache
 from pp3.harness.image.find import Image, find
 from pp3.harness.image.pins import DEFAULT, Pin, pin_of, public
+from pp3.harness.overlay import sources
+from pp3.harness.overlay.pins import OVERLAYS
 
 PIP = ["-m", "pip", "download", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
 WHEEL = ["--only-binary", ":all:", "--platform", "manylinux_2_28_x86_64", "--python-version", "3.11"]
@@ -30,7 +34,8 @@ def fetch(version: str, folder: Path | None = None) -> tuple[Image, bool]:
     pin, version = pin_of(version), public(version)
     home = cache.need_folder(folder)
     kept = home / version
-    if kept.exists():
+    runner = sources.beside(kept)
+    if kept.exists() and (runner.exists() or version not in OVERLAYS):
         there = find(kept, version)
         there.refuse_changed()
         return there, False
@@ -39,6 +44,8 @@ def fetch(version: str, folder: Path | None = None) -> tuple[Image, bool]:
         wheel = find(_download(version, pin, Path(scratch)), version)
         wheel.refuse_changed()
         cache.write(kept, wheel.version, wheel.contents)
+        if more := sources.runner_in(wheel.place, version):
+            cache.write(runner, wheel.version, more)
     return find(kept, version), True
 
 

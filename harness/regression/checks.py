@@ -152,6 +152,6 @@ def _planned(predicate: dict[str, Any]) -> list[Check]:
         from pp3.harness.evidence.trial import as_run
 
         return as_run(predicate).checks
-    from pp3.harness.campaign import of_plan
+    from pp3.harness.transport.wire_plan import of_any_plan
 
-    return design(of_plan(predicate["plan"]))
+    return design(of_any_plan(predicate["plan"]))

@@ -11,7 +11,7 @@ from pp3.harness.regression.differences import Difference, differences, laws, no
 from pp3.harness.regression.equality import not_promised
 from pp3.harness.regression.homogeneity import holm, two_sample
 from pp3.harness.regression.integers import Mismatch, first_mismatch, of_predicate
-from pp3.harness.regression.opened import CAMPAIGN, TRIAL, Opened, cells_of
+from pp3.harness.regression.opened import CAMPAIGN, TRIAL, WIRE, Opened, cells_of
 from pp3.harness.regression.timings import Ratio, not_timing, ratios
 
 ALPHA = 1e-5  # of all two-sample tests of a comparison together
@@ -99,7 +99,7 @@ def compare(old: Opened, new: Opened, alpha: float = ALPHA) -> Comparison:
     one, other = old.predicate, new.predicate
     refused, untimed = not_correctness(old, new), not_timing(old, new)
     verified = not (old.unverified or new.unverified)
-    counted = verified and old.kind in (CAMPAIGN, TRIAL)
+    counted = verified and old.kind in (CAMPAIGN, TRIAL, WIRE)
     same_seed = "seed" in one and one["seed"]["sha256"] == other["seed"]["sha256"]
     not_equal = not_promised(one, other) if same_seed and counted else ""
     cells: list[CellRow] = []

@@ -19,7 +19,7 @@ from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.power import Unit
-from pp3.harness.regression.opened import CAMPAIGN, TRIAL, device, requests_of, who
+from pp3.harness.regression.opened import CAMPAIGN, TRIAL, WIRE, device, requests_of, who
 from pp3.harness.terminal import Column, Fit
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def copy_of(path: Path) -> str:
 
 def _row(name: str, content: bytes, statement: dict[str, Any]) -> Row:
     p = statement["predicate"]
-    sampler, _, version = who(p).rpartition(" ") if p["kind"] in (CAMPAIGN, TRIAL) else (who(p), "", "")
+    sampler, _, version = who(p).rpartition(" ") if p["kind"] in (CAMPAIGN, WIRE, TRIAL) else (who(p), "", "")
     return Row(
         measured=p["run"]["startedUtc"],
         kind=p["kind"],

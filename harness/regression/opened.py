@@ -10,7 +10,7 @@ from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.evidence.verify import Verified, verify
 
-CAMPAIGN, TRIAL, SURVEY = "qualify", "trial", "survey"
+CAMPAIGN, TRIAL, SURVEY, WIRE = "qualify", "trial", "survey", "wire"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Opened:
 
     @property
     def kind(self) -> str:
-        """qualify, trial, oracle, exhaustive or survey."""
+        """qualify, wire, trial, oracle, exhaustive or survey."""
         return str(self.predicate["kind"])
 
     @property
@@ -98,7 +98,7 @@ def machine(named: dict[str, str]) -> str:
 
 def requests_of(predicate: dict[str, Any]) -> int:
     """Requests of all targets, or of all samplers of a survey; 0 where nothing is sampled."""
-    if predicate["kind"] == CAMPAIGN:
+    if predicate["kind"] in (CAMPAIGN, WIRE):
         return int(predicate["plan"]["requests"]) * len(predicate["plan"]["targets"])
     if predicate["kind"] == TRIAL:
         from pp3.harness.evidence.trial import trial_of
@@ -113,10 +113,10 @@ def cells_of(predicate: dict[str, Any]) -> dict[str, Cell]:
         from pp3.harness.evidence.trial import trial_of
 
         return {cell.id: cell for problem in trial_of(predicate).problems for cell in problem.cells}
-    from pp3.harness.campaign import of_plan
+    from pp3.harness.transport.wire_plan import of_any_plan
     from pp3.harness.verdict import all_cells
 
-    return {cell.id: cell for cell in all_cells(of_plan(predicate["plan"]))}
+    return {cell.id: cell for cell in all_cells(of_any_plan(predicate["plan"]))}
 
 
 def open_sampled(path: Path, command: str) -> Opened:
@@ -124,6 +124,7 @@ def open_sampled(path: Path, command: str) -> Opened:
     _, statement = read(path)
     kind = statement["predicate"]["kind"]
     instead = {
+        WIRE: "its path is a part of it: run `pp3 qualify --path wire` with its counter again, and compare the two",
         SURVEY: "give the receipt of one of its trials, which lie beside it",
         "oracle": "its integers are exact: run `pp3 oracle`, and compare the two receipts",
         "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pp3.harness.campaign import of_plan
 from pp3.harness.cells import Event
 from pp3.harness.design import EMITTED, Check
 from pp3.harness.report.failures import failures
@@ -14,6 +13,7 @@ from pp3.harness.report.pictures.lengths import lengths, lengths_picture
 from pp3.harness.report.pictures.power import power_picture, resolution_picture
 from pp3.harness.report.pictures.svg import Picture
 from pp3.harness.report.pictures.timings import timings_picture
+from pp3.harness.transport.wire_plan import of_any_plan as of_plan
 from pp3.harness.verdict import all_cells
 
 MOST_FAILURES = 6  # pictures of failed checks

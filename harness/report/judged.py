@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from pp3.harness.battery import TestResult, judge
-from pp3.harness.campaign import of_plan
 from pp3.harness.cells import Event
 from pp3.harness.design import Check, design
 from pp3.harness.evidence.trial import as_run
+from pp3.harness.transport.wire_plan import of_any_plan as of_plan
 from pp3.harness.trial.findings import place_of
 from pp3.harness.trial.plan import Trial
 from pp3.harness.verdict import merge

@@ -18,6 +18,7 @@ MOST_REASONS = 4  # that are not folded
 Context = Callable[[dict[str, Any]], dict[str, Any]]
 PAGES: dict[str, tuple[str, Context]] = {
     "qualify": ("campaign.html", campaign.context),
+    "wire": ("wire.html", campaign.context),
     "trial": ("trial.html", trial.context),
     "oracle": ("oracle.html", exact.oracle),
     "exhaustive": ("exhaustive.html", exact.exhaustive),

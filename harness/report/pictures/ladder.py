@@ -129,6 +129,8 @@ def _tail(axes: Axes, values: Floats, least: float, marked: npt.NDArray[np.bool_
     axes.set_yscale("log")
     if count:
         axes.set_ylim(max(least, min(lowest, float(drawn.min()))) / 3, 2)
+    else:
+        axes.set(xlim=(1, 10), ylim=(least, 2))  # a log scale has none of its own
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -1,0 +1,33 @@
+"""The engine's entry to sampled drafts. It cannot be built without an admission."""
+
+from pp3.harness.transport.admission import Admission
+from pp3.harness.transport.channel import Channel
+from pp3.harness.transport.frame import Mode
+from pp3.harness.transport.remote import Drafted, drafted
+from pp3.harness.transport.step import Step
+
+
+class GuardedSpeculator:
+    """Rounds over a channel for the session that was admitted. TypeError without an admission."""
+
+    def __init__(self, admission: Admission, channel: Channel) -> None:
+        if not isinstance(admission, Admission):
+            raise TypeError(f"{type(admission).__name__} is no admission; ask admission.admit()")
+        self._admission, self._channel = admission, channel
+
+    def submit(self, step: Step) -> None:
+        """Ask for a round. ValueError for one of another mode, depth or slot than was admitted."""
+        for name, got, wanted in (
+            ("mode", step.mode, Mode.SAMPLED),
+            ("depth", step.depth, self._admission.depth),
+        ):
+            if got != wanted:
+                raise ValueError(f"a round of {name} {got}; {wanted} was admitted for the session")
+        slots = [row.slot for row in step.rows]
+        if max(slots) >= self._admission.slots:
+            raise ValueError(f"slots {slots}; those below {self._admission.slots} were admitted")
+        self._channel.submit(step)
+
+    def collect(self) -> Drafted:
+        """The drafts of the round."""
+        return drafted(self._channel.collect())

@@ -1,0 +1,165 @@
+"""Switches and guard: off by default, one configuration, every barrier named, nothing sampled on a default path."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.transport import admission
+from pp3.harness.transport.admission import ENGINE_SWITCH, WORKER_SWITCH, Barrier, Engine, NotAdmittedError, admit
+from pp3.harness.transport.frame import Mode
+from pp3.harness.transport.remote import RemoteRound
+from pp3.harness.transport.speculator import GuardedSpeculator
+
+ROOT = Path(__file__).resolve().parent.parent
+ON = {ENGINE_SWITCH: "1"}
+ADMITTED = Engine(sampler_marker=admission.SAMPLER_MARKER, runner_marker=admission.RUNNER_MARKER, depths=(5,), slots=4)
+NAMING = {"harness/transport/admission.py"}  # what may name a switch, beside prose and tests
+DEFAULT_PATHS = """
+import json, sys
+import pp3.harness.cli, pp3.harness.qualify, pp3.harness.evidence.verify, pp3.harness.trial.run
+import pp3.harness.samplers.kernels
+print(json.dumps([name for name in sys.modules if name.startswith("pp3")]))
+"""
+
+
+@pytest.mark.parametrize("value", ["", "0", "true", "True", "yes", "on", "2", "01", " 1", "1 ", "1\n"])
+def test_only_one_enables(value: str) -> None:
+    """Anything else is off, and so is nothing."""
+    for switch in (ENGINE_SWITCH, WORKER_SWITCH):
+        assert admission.mode_of({switch: value}, switch) is Mode.UNSAMPLED
+        assert admission.mode_of({}, switch) is Mode.UNSAMPLED
+        assert admission.mode_of({switch: "1"}, switch) is Mode.SAMPLED
+    with pytest.raises(NotAdmittedError):
+        admit(ADMITTED, {ENGINE_SWITCH: value})
+
+
+def test_one_switch_is_not_the_other() -> None:
+    """Each side reads its own."""
+    assert admission.mode_of({WORKER_SWITCH: "1"}, ENGINE_SWITCH) is Mode.UNSAMPLED
+    assert admission.mode_of({ENGINE_SWITCH: "1"}, WORKER_SWITCH) is Mode.UNSAMPLED
+
+
+@pytest.mark.parametrize("depth", [4, 5])
+@pytest.mark.parametrize("slots", [1, 4])
+def test_the_one_configuration_is_admitted(depth: int, slots: int) -> None:
+    """And says what for."""
+    granted = admit(replace(ADMITTED, depths=(depth,), slots=slots), ON)
+    assert (granted.depth, granted.slots) == (depth, slots)
+
+
+BARRIERS: dict[str, tuple[dict[str, Any], Barrier]] = {
+    "no sampler overlay": ({"sampler_marker": ""}, Barrier.SAMPLER_OVERLAY),
+    "another sampler overlay": ({"sampler_marker": admission.RUNNER_MARKER}, Barrier.SAMPLER_OVERLAY),
+    "no runner overlay": ({"runner_marker": ""}, Barrier.RUNNER_OVERLAY),
+    "another policy": ({"policy": "latency"}, Barrier.POLICY),
+    "a margin": ({"margins": (0.0,)}, Barrier.MARGINS),
+    "five slots": ({"slots": 5}, Barrier.SLOTS),
+    "no slots": ({"slots": 0}, Barrier.SLOTS),
+    "two depths": ({"depths": (4, 5)}, Barrier.DEPTH),
+    "no depth": ({"depths": ()}, Barrier.DEPTH),
+    "depth 3": ({"depths": (3,)}, Barrier.DEPTH),
+    "depth 6": ({"depths": (6,)}, Barrier.DEPTH),
+    "block": ({"rejection": "block"}, Barrier.BLOCK),
+    "synthetic": ({"rejection": "synthetic"}, Barrier.SYNTHETIC),
+    "another rejection": ({"rejection": "fly"}, Barrier.REJECTION),
+    "watermarking": ({"watermarking": True}, Barrier.WATERMARKING),
+    "adaptive verification": ({"adaptive_verification": True}, Barrier.ADAPTIVE_VERIFICATION),
+    "a depth file": ({"depth_file": "depth.json"}, Barrier.DEPTH_FILE),
+    "prompt lookup": ({"prompt_lookup": True}, Barrier.PROMPT_LOOKUP),
+    "a dynamic schedule": ({"dynamic_schedule": True}, Barrier.DYNAMIC_SCHEDULE),
+}
+
+
+@pytest.mark.parametrize(("change", "barrier"), BARRIERS.values(), ids=BARRIERS)
+def test_a_barrier_is_named(change: dict[str, Any], barrier: Barrier) -> None:
+    """Alone, and in the message."""
+    with pytest.raises(NotAdmittedError, match=barrier.value) as refused:
+        admit(replace(ADMITTED, **change), ON)
+    assert refused.value.barriers == (barrier,)
+    assert refused.value.exit_code is Exit.USAGE
+
+
+def test_every_barrier_is_met_somewhere() -> None:
+    """The table leaves none out; the switch has its own test."""
+    assert {barrier for _, barrier in BARRIERS.values()} | {Barrier.ENGINE_SWITCH} == set(Barrier)
+
+
+def test_all_barriers_are_named_at_once() -> None:
+    """So that they can be removed at once; a default engine is not admitted."""
+    with pytest.raises(NotAdmittedError) as refused:
+        admit(Engine(), {})
+    assert set(refused.value.barriers) == {
+        Barrier.ENGINE_SWITCH,
+        Barrier.SAMPLER_OVERLAY,
+        Barrier.RUNNER_OVERLAY,
+        Barrier.DEPTH,
+    }
+    assert isinstance(refused.value, CampaignError)
+
+
+def test_an_admission_is_not_made_by_hand() -> None:
+    """Nor replaced."""
+    with pytest.raises(TypeError, match="not made by hand"):
+        admission.Admission(depth=5, slots=4, granted=object())
+    with pytest.raises(TypeError):
+        admission.Admission(depth=5, slots=4)  # type: ignore[call-arg]  # that is what is tried
+
+
+@pytest.mark.parametrize("what", [None, True, object(), Engine(), "admitted"])
+def test_a_speculator_needs_an_admission(what: Any) -> None:
+    """RemoteRound does not, and is marked as the test surface that it is."""
+    with pytest.raises(TypeError, match="is no admission"):
+        GuardedSpeculator(what, None)  # type: ignore[arg-type]  # that is what is tried
+    assert RemoteRound.TEST_SURFACE
+    assert not hasattr(GuardedSpeculator, "TEST_SURFACE")
+
+
+def tracked() -> list[str]:
+    """Names of files under version control, or that would be."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_nothing_sets_a_switch() -> None:
+    """Only admission.py names one, beside prose and tests. It touches no environment: it reads the mapping it gets."""
+    naming = {name for name in tracked() if WORKER_SWITCH.encode() in (ROOT / name).read_bytes()}
+    assert {name for name in naming if not name.endswith(".md") and not name.startswith("tests/")} == NAMING
+    written = []
+    for node in ast.walk(ast.parse((ROOT / "harness/transport/admission.py").read_text("utf-8"))):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            written += [name] if name in ("environ", "putenv", "setenv", "os") else []
+    assert written == []
+
+
+def test_default_paths_load_nothing_of_the_transport() -> None:
+    """Campaigns, trials, verification and the kernels' sampler, in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", DEFAULT_PATHS],
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    loaded = json.loads(done.stdout)
+    assert "pp3.harness.samplers.kernels" in loaded
+    of_plans = {"faults", "frame", "place", "refusal", "wire_plan"}  # what says which campaign a receipt's plan is
+    parts = {name.rpartition(".")[2] for name in loaded if name.startswith("pp3.harness.transport.")}
+    assert parts <= of_plans
+    assert "pp3.kernels.scatter" not in loaded

@@ -1,0 +1,151 @@
+"""On a GPU: a round from state slots over a proxy to dense q, with no host synchronisation that CUDA is asked for."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pp3.harness.transport.buffers import Proposals, Sparse
+from pp3.harness.transport.channel import Channel
+from pp3.harness.transport.frame import Mode
+from pp3.harness.transport.gather import Gather, new_state
+from pp3.harness.transport.pages import Cause
+from pp3.harness.transport.place import Place
+from pp3.harness.transport.remote import drafted
+from pp3.harness.transport.serve import Terms
+from pp3.harness.transport.step import Row, Step
+from pp3.harness.transport.worker import Worker
+
+pytestmark = pytest.mark.gpu
+ROUNDS = 40
+
+
+def load_rounds() -> ModuleType:
+    """tests/proxy_rounds.py as a module."""
+    spec = importlib.util.spec_from_file_location("proxy_rounds", Path(__file__).parent / "proxy_rounds.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rounds = load_rounds()
+
+
+class Landing:
+    """Pinned memory that a round is put into before it goes to the GPU; used for one round only."""
+
+    def __init__(self) -> None:
+        n, depth = 4, rounds.DEPTH
+
+        def pinned(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, pin_memory=True)
+
+        self.fields = {
+            "slots": pinned(n, dtype=torch.int64),
+            "generation": pinned(n, dtype=torch.int64),
+            "status": pinned(n),
+            "sampled": pinned(n),
+            "tokens": pinned(n, depth),
+            "ids": pinned(n, depth, 32),
+            "q": pinned(n, depth, 32, dtype=torch.float32),
+        }
+
+    def sparse(self, step: Step, found: Any) -> Sparse:
+        """On the GPU, asynchronously."""
+        given = {
+            "slots": [row.slot for row in step.rows],
+            "generation": [row.generation for row in step.rows],
+            "status": found.status,
+            "sampled": found.with_law,
+            "tokens": found.drafts,
+            "ids": found.ids,
+            "q": found.q,
+        }
+        n = step.n
+        for name, values in given.items():
+            self.fields[name].numpy()[:n] = values
+        return Sparse(**{name: held[:n].to("cuda", non_blocking=True) for name, held in self.fields.items()})
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_a_round_needs_no_host_synchronisation(place: Place, tmp_path: Path, rng: np.random.Generator) -> None:
+    """Seed and T > 0 reach the drafter from the GPU in the same round; only small copies leave the GPU.
+
+    The state's positions are moved on the GPU itself between rounds, so that the host could not know them.
+    """
+    met: list[Step] = []
+
+    def produce(step: Step) -> Any:
+        met.append(step)
+        return rounds.reply_to(step)
+
+    state = new_state(4, "cuda")
+    seeds = torch.tensor(rng.integers(-(2**62), 2**62, 4), device="cuda")
+    state[:, 0], state[:, 1] = seeds, torch.tensor([1, 0, 1, 1], device="cuda")
+    orders = [rng.permutation(4)[: rng.integers(1, 5)].tolist() for _ in range(ROUNDS)]
+    there = [torch.tensor(order, device="cuda") for order in orders]
+    proposals = Proposals(4, rounds.DEPTH, rounds.VOCAB, "cuda")
+    landings = [Landing() for _ in range(ROUNDS)]
+    drafts: list[torch.Tensor] = []
+    worker = Worker(rounds.MINE, rounds.DEPTH, produce)
+    terms = Terms(mine=rounds.MINE, session=bytes(16), depth=rounds.DEPTH, vocab=rounds.VOCAB)
+    channel = Channel(terms, place, worker.dial, 30.0)
+    channel.wait_ready()
+    gather = Gather(state, channel.incarnation.ring)
+    steps: list[Step] = []
+
+    def one(number: int) -> None:
+        slots = there[number]
+        state[:, 2].index_add_(0, slots, torch.ones_like(slots))
+        state[:, 3] += 7
+        gather.submit(channel, number, rounds.DEPTH, orders[number], slots)
+        found = drafted(channel.collect())
+        assert found.cause is Cause.DELIVERED
+        step = met[-1]  # as the drafter has it
+        steps.append(step)
+        landed = landings[number].sparse(step, found)
+        proposals.begin(landed.slots, landed.generation)
+        proposals.store(landed)
+        drafts.append(proposals.take(landed.slots, landed.generation))
+
+    one(0)  # kernels are compiled here
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for number in range(1, ROUNDS):
+                one(number)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.synchronize()
+    gather.close()
+    channel.close()
+    worker.join()
+    generations = [0] * 4
+    flags, keys = [True, False, True, True], seeds.tolist()
+    for number, (order, step, got) in enumerate(zip(orders, steps, drafts, strict=True)):
+        for slot in order:
+            generations[slot] += 1
+        rows = tuple(
+            Row(
+                slot=slot,
+                generation=generations[slot],
+                position=7 * (number + 1),
+                seed=keys[slot],
+                sampled=flags[slot],
+            )
+            for slot in order
+        )
+        assert step == Step(mode=Mode.SAMPLED, round=number, depth=rounds.DEPTH, rows=rows)
+        assert got.tolist() == [rounds.law_of(step, row)[0].tolist() for row in rows]
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    copies = [event["args"]["bytes"] for event in events if "DtoH" in event.get("name", "")]
+    assert len(copies) >= 2 * (ROUNDS - 1)
+    assert max(copies) < rounds.VOCAB, "a copy as large as a row of the vocabulary leaves the GPU"

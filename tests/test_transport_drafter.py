@@ -1,0 +1,302 @@
+"""The drafter: greedy and by tickets, on one rank and on two, bit for bit what the whole row gives."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pp3.harness.errors import CampaignError
+from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests, candidates
+from pp3.harness.transport.ranks import Alone, mirrored
+from pp3.kernels import reference
+from pp3.kernels.reference import FAILED, OK, SUPPORT, Proposal, seal
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "two_ranks.py"
+DEPTH = 4
+TAU = float(np.float32(0.7))
+INF = float("inf")
+SWITCHES = ("DSPARK_SAMPLED_TOP32", "VLLM_DSPARK_SAMPLED_TOP32")
+ADMITTED = SimpleNamespace(depth=DEPTH)
+CASES = [  # vocabulary, dtype
+    (131, torch.float32),  # shards of 65 and 66
+    (64, torch.float16),  # every token is a candidate
+    (63, torch.bfloat16),  # shards smaller than a support
+]
+ROWS = ("random", "ties", "border", "left-empty", "right-empty", "few", "zeros", "empty", "nan", "inf", "late-nan")
+FAIL = ("empty", "nan", "inf", "late-nan")
+
+
+def row(kind: str, vocab: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Base logits [DEPTH, vocab] of one kind."""
+    border = vocab // 2
+    logits = rng.normal(0, 3, (DEPTH, vocab)).astype(np.float32)
+    if kind == "ties":  # three values: the 32nd place lies in a tie that spans the border
+        logits = rng.integers(0, 3, (DEPTH, vocab)).astype(np.float32)
+    if kind == "border":  # the best, the last that fits and the first that does not lie beside the border
+        logits[:, border - 16 : border + 16] = 9
+        logits[:, [0, vocab - 1]] = 9
+    if kind == "left-empty":
+        logits[:, :border] = -INF
+    if kind == "right-empty":
+        logits[:, border:] = -INF
+    if kind == "few":
+        logits[:, 3:] = -INF
+    if kind == "zeros":
+        logits = np.where(rng.random((DEPTH, vocab)) < 0.5, np.float32(0), np.float32(-0.0))
+    if kind == "empty":
+        logits[:] = -INF
+    if kind == "nan":
+        logits[:, border + 1] = np.nan
+    if kind == "inf":
+        logits[:, vocab - 1] = INF
+    if kind == "late-nan":
+        logits[DEPTH - 1, 0] = np.nan
+    return logits
+
+
+def case_of(vocab: int, dtype: torch.dtype, rng: np.random.Generator) -> dict[str, Any]:
+    """Every kind of row, sampled and greedy, with a head whose bias is exact in BF16."""
+    kinds = [kind for kind in ROWS for _ in range(2)]
+    n = len(kinds)
+
+    def words() -> torch.Tensor:
+        return torch.tensor(rng.integers(0, 1 << 63, n, dtype=np.int64))
+
+    return {
+        "base": torch.tensor(np.stack([row(kind, vocab, rng) for kind in kinds])).to(dtype),
+        "bias": torch.tensor(rng.integers(-4, 5, (3, vocab)) / 4).to(dtype),
+        "context_of": torch.tensor(rng.integers(0, 3, vocab)),
+        "anchor": torch.tensor(rng.integers(-1, vocab, n), dtype=torch.int32),
+        "sampled": torch.tensor(np.arange(n) % 2, dtype=torch.int32),
+        "keys": words(),
+        "rounds": words(),
+        "positions": words(),
+        "tau": TAU,
+    }
+
+
+def expected(case: dict[str, Any]) -> Proposal:
+    """The reference over whole rows, position by position."""
+    previous, found = case["anchor"], []
+    u64 = {name: case[name].numpy().view(np.uint64) for name in ("keys", "rounds", "positions")}
+    for j in range(DEPTH):
+        bias = case["bias"][case["context_of"][previous.clamp(min=0).long()]]
+        logits = (case["base"][:, j] + bias).float().numpy()
+        at = u64["positions"] + np.uint64(j)
+        one = reference.propose(logits, case["sampled"].numpy() != 0, u64["keys"], u64["rounds"], at, case["tau"])
+        found.append(one)
+        previous = torch.tensor(one.token)
+    return seal(Proposal(*(np.stack(parts, axis=1) for parts in zip(*found, strict=True))))
+
+
+def greedy(case: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The first of the largest of each whole row, NaN above all."""
+    previous, tokens = case["anchor"], []
+    for j in range(DEPTH):
+        bias = case["bias"][case["context_of"][previous.clamp(min=0).long()]]
+        best = (case["base"][:, j] + bias).float().numpy().argmax(axis=1)  # NumPy's takes the first NaN too
+        tokens.append(best)
+        previous = torch.tensor(best)
+    return np.stack(tokens, axis=1)
+
+
+def check(case: dict[str, Any], found: dict[str, torch.Tensor]) -> None:
+    """All that a rank got, against the whole row."""
+    want = expected(case)
+    assert (found["greedy"].numpy() == greedy(case)).all()
+    for exchange in Exchange:
+        assert (found[f"{exchange}/status"].numpy() == want.status[:, 0]).all()
+        assert (found[f"{exchange}/token"].numpy() == want.token).all()
+        assert (found[f"{exchange}/ids"].numpy() == want.ids).all()
+        assert (found[f"{exchange}/tickets"].numpy() == want.tickets).all()
+
+
+def head_of(case: dict[str, Any]) -> MarkovHead:
+    """The head of a case, whole."""
+    return MarkovHead(base=case["base"], bias=case["bias"], context_of=case["context_of"])
+
+
+def requests_of(case: dict[str, Any]) -> Requests:
+    """The requests of a case."""
+    return Requests(**{name: case[name] for name in ("anchor", "sampled", "keys", "rounds", "positions")})
+
+
+def test_one_rank(rng: np.random.Generator) -> None:
+    case = case_of(130, torch.bfloat16, rng)
+    drafter, head = Drafter(Alone()), head_of(case)
+    with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
+        drafts = drafter.draft_sampled(ADMITTED, head, requests_of(case), TAU)._asdict()
+    found = {f"{exchange}/{name}": value for exchange in Exchange for name, value in drafts.items()}
+    check(case, found | {"greedy": drafter.draft(head, case["anchor"])})
+    status = expected(case).status[:, 0]
+    assert [kind for kind, one in zip(np.repeat(ROWS, 2), status, strict=True) if one == FAILED] == list(
+        np.repeat(FAIL, 2)
+    )
+
+
+def test_drafts_are_conditioned_on_the_one_before(rng: np.random.Generator) -> None:
+    case = case_of(130, torch.bfloat16, rng)
+    case["bias"] = case["bias"] * 0
+    flat = expected(case)
+    case["bias"][2] += 8 * (torch.arange(130) % 7 == 3)
+    assert (expected(case).token[:, 1:] != flat.token[:, 1:]).any()
+
+
+def run_ranks(folder: Path, cases: list[dict[str, Any]], device: str) -> list[list[dict[str, torch.Tensor]]]:
+    """Two processes over the same rows; what each found, by case."""
+    torch.save(cases, folder / "rows.pt")
+    command = [sys.executable, "-P", str(SCRIPT)]
+    environment = os.environ | {"PYTHONPATH": str(HERE.parent)}
+    ranks = [subprocess.Popen([*command, str(rank), str(folder), device], env=environment) for rank in range(2)]
+    try:
+        assert [process.wait(timeout=300) for process in ranks] == [0, 0]
+    finally:
+        for process in ranks:
+            process.kill()
+    return [torch.load(folder / f"rank-{rank}.pt") for rank in range(2)]
+
+
+def as_threads(cases: list[dict[str, Any]], device: torch.device) -> list[list[dict[str, torch.Tensor]]]:
+    """Two threads over the same rows."""
+    spec = importlib.util.spec_from_file_location("two_ranks", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: list[list[dict[str, torch.Tensor]]] = module.as_threads(cases, device)
+    return found
+
+
+def judge_ranks(cases: list[dict[str, Any]], ranks: list[list[dict[str, torch.Tensor]]]) -> None:
+    """Each rank against the whole row, the ranks against each other, and their buffers against the tickets."""
+    for case, leader, peer in zip(cases, *ranks, strict=True):
+        check(case, leader)
+        assert leader.keys() == peer.keys()
+        for name, value in leader.items():
+            assert torch.equal(value, peer[name]), name
+        want, vocab = expected(case), case["base"].shape[2]
+        assert (leader["judged"].numpy() == want.status[:, 0]).all()
+        dense = np.zeros((len(want.status), DEPTH, vocab), np.float32)
+        np.put_along_axis(dense, want.ids.astype(np.int64), (want.tickets / 2.0**24).astype(np.float32), axis=2)
+        held = leader["q"].numpy()
+        assert (held[: len(dense)][::-1] == dense).all()
+        assert not held[len(dense) :].any()
+        assert (leader["valid"].numpy()[: len(dense)][::-1] == (want.status[:, 0] == OK)).all()
+
+
+def test_two_ranks(tmp_path: Path, rng: np.random.Generator) -> None:
+    cases = [case_of(vocab, dtype, rng) for vocab, dtype in CASES]
+    judge_ranks(cases, run_ranks(tmp_path, cases, "cpu"))
+
+
+@pytest.mark.parametrize(("vocab", "first"), [(32, 0), (65, 7), (4097, 100)])
+def test_candidates(vocab: int, first: int, rng: np.random.Generator) -> None:
+    rows = np.concatenate([rng.integers(0, 4, (3, vocab)), rng.normal(size=(3, vocab))]).astype(np.float32)
+    rows[0, vocab // 2] = -0.0
+    rows[1, 1:] = -INF
+    rows[2, [0, vocab - 1]] = np.nan
+    value, ids = candidates(torch.tensor(rows), first, SUPPORT)
+    order = np.argsort(-np.where(np.isnan(rows), np.inf, rows), axis=1, kind="stable")[:, :SUPPORT]
+    want = np.sort(order, axis=1)
+    assert (ids.numpy() == want + first).all()
+    assert (value.numpy().view(np.uint32) == np.take_along_axis(rows, want, axis=1).view(np.uint32)).all()
+
+
+def test_admission(rng: np.random.Generator) -> None:
+    case = case_of(64, torch.bfloat16, rng)
+    drafter, head, asked = Drafter(Alone()), head_of(case), requests_of(case)
+    with pytest.raises(CampaignError, match=r"NoneType for an admission: both switches must be on"):
+        drafter.draft_sampled(None, head, asked, TAU)  # type: ignore[arg-type]  # the point
+    with pytest.raises(CampaignError, match=r"depth 4; the session was admitted with 5"):
+        drafter.draft_sampled(SimpleNamespace(depth=5), head, asked, TAU)
+
+
+def test_shards_are_checked() -> None:
+    base, context_of = torch.zeros(2, 3, 20), torch.zeros(40, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"bias \(1, 20\) for 20 columns from 21 on of a vocabulary of 40"):
+        MarkovHead(base=base, bias=torch.zeros(1, 20), context_of=context_of, first=21)
+    with pytest.raises(ValueError, match=r"bias \(1, 21\) for 20 columns"):
+        MarkovHead(base=base, bias=torch.zeros(1, 21), context_of=context_of)
+    part = MarkovHead(base=base, bias=torch.zeros(1, 20), context_of=context_of)
+    with pytest.raises(ValueError, match=r"one rank holds 20 columns of 40"):
+        Drafter(Alone()).draft(part, torch.zeros(2, dtype=torch.int32))
+
+
+def test_what_is_mirrored_is_four_bytes_wide() -> None:
+    class Pretend(Alone):
+        size = 2
+
+    with pytest.raises(ValueError, match=r"torch.float64 has 8 bytes an element; want 4"):
+        mirrored(Pretend(), [torch.zeros(1, dtype=torch.float64)])
+
+
+def test_switches_leave_draft_alone(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, tmp_path: Path) -> None:
+    """The same bits whatever the switches say, in a process that comes to hold no kernel."""
+    case = case_of(130, torch.bfloat16, rng)
+    drafter, head = Drafter(Alone()), head_of(case)
+    torch.save(case, tmp_path / "case.pt")
+    script = (
+        "import sys, torch\n"
+        "from pp3.harness.transport.drafter import Drafter, MarkovHead\n"
+        "from pp3.harness.transport.ranks import Alone\n"
+        f"case = torch.load({str(tmp_path / 'case.pt')!r})\n"
+        "head = MarkovHead(**{name: case[name] for name in ('base', 'bias', 'context_of')})\n"
+        f"torch.save(Drafter(Alone()).draft(head, case['anchor']), {str(tmp_path / 'tokens.pt')!r})\n"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] == 'triton' or 'pp3.kernels' in name))\n"
+    )
+    for switch in SWITCHES:
+        monkeypatch.delenv(switch, raising=False)
+    without = drafter.draft(head, case["anchor"])
+    for switch in SWITCHES:
+        monkeypatch.setenv(switch, "1")
+    monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert torch.equal(torch.load(tmp_path / "tokens.pt"), without)
+    assert torch.equal(drafter.draft(head, case["anchor"]), without)
+
+
+@pytest.mark.gpu
+def test_graph_capture(rng: np.random.Generator) -> None:
+    """Both methods replay over new inputs, without a host synchronisation, to the bits of an eager run."""
+    first, second = (case_of(130, torch.bfloat16, rng) for _ in range(2))
+    for case in (first, second):
+        case |= {name: value.cuda() for name, value in case.items() if isinstance(value, torch.Tensor)}
+    second |= {"bias": first["bias"], "context_of": first["context_of"]}
+    drafter, head, asked = Drafter(Alone()), head_of(first), requests_of(first)
+    drafter.draft_sampled(ADMITTED, head, asked, TAU)  # compile
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.cuda.graph(graph):
+            tokens = drafter.draft(head, asked.anchor)
+            drafts = drafter.draft_sampled(ADMITTED, head, asked, TAU)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    head.base.copy_(second["base"])
+    for name in ("anchor", "sampled", "keys", "rounds", "positions"):
+        getattr(asked, name).copy_(second[name])
+    graph.replay()
+    host = {name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in second.items()}
+    check(
+        host,
+        {"greedy": tokens.cpu()}
+        | {f"{way}/{name}": value.cpu() for way in Exchange for name, value in drafts._asdict().items()},
+    )
+
+
+@pytest.mark.gpu
+def test_two_ranks_on_gpus(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Two processes and NCCL over two GPUs; where there is one, two threads over it."""
+    cases = [case_of(vocab, dtype, rng) for vocab, dtype in [*CASES, (12_301, torch.bfloat16)]]
+    two = torch.cuda.device_count() > 1
+    judge_ranks(cases, run_ranks(tmp_path, cases, "cuda") if two else as_threads(cases, torch.device("cuda")))
