@@ -24,7 +24,13 @@ ROOTS = {  # by what `kind_of` says of a receipt
     "oracle": ("pp3.harness.exact.oracle",),
     "trial": TRIAL,
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
-    "trial-overlay": (*TRIAL, "pp3.harness.overlay.qualify", "pp3.harness.overlay.judge"),
+    "trial-overlay": (
+        *TRIAL,
+        "pp3.harness.overlay.qualify",
+        "pp3.harness.overlay.judge",
+        "pp3.harness.overlay.over_wire",
+        "pp3.harness.transport.proxy_process",
+    ),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")
