@@ -83,9 +83,9 @@ def qualify(
 
     where = Where(folder=folder, resume=resume, shard=shard, gpus=gpus, dask=dask, stall_timeout=stall_timeout)
     where.check()
-    if proxy and not path:
+    if proxy and not path and sampler != OVERLAY:
         raise CampaignError("--proxy is of --path wire; give both, or leave it out")
-    if path:
+    if path and sampler != OVERLAY:
         from pp3.harness.transport import command as over_wire
 
         mine = sampler in (None, "", OURS)
@@ -122,7 +122,8 @@ def qualify(
 
         if where.asked or jobs != 1:
             raise CampaignError(f"--sampler {OVERLAY} runs whole, in this process: leave --dir, --shard and --jobs out")
-        return run_overlay(image, overlay, spec, given, "cuda" if require_gpu else device, counter, out, as_json)
+        on = "cuda" if require_gpu else device
+        return run_overlay(image, overlay, spec, given, on, counter, out, as_json, proxy)
     if where.asked:
         from pp3.harness.operations.trial import run_command as run_pieces
 

@@ -22,12 +22,12 @@ from pp3.harness.image.find import find
 from pp3.harness.image.pins import CLASSIC
 from pp3.harness.overlay import judge, prepare, problems, qualify, sources
 from pp3.harness.overlay.load import VERIFIER_MODULE, Opened, open_overlay
-from pp3.harness.overlay.pins import OVERLAYS, RUNNER, SAMPLER, SEMANTIC
+from pp3.harness.overlay.pins import OVERLAYS, RUNNER, SAMPLER, SEMANTIC, VOID
 from pp3.harness.overlay.pipeline import Overlay
 from pp3.harness.overlay.refusal import OverlayError
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.seeds import Seed
-from pp3.harness.transport import buffers
+from pp3.harness.transport import admission, buffers
 from pp3.harness.trial.plan import Trial, TrialSpec
 from pp3.harness.verdict import Verdict
 
@@ -328,7 +328,8 @@ def test_a_pair_that_differs_fails(folder: Path) -> None:
 
 
 def test_the_marker_is_where_admission_finds_it(folder: Path) -> None:
-    assert buffers.SEMANTIC == SEMANTIC
+    assert buffers.SEMANTIC == SEMANTIC == admission.SAMPLER_MARKER
+    assert VOID == admission.RUNNER_MARKER
     found = opened(folder, "0.33.0")
     assert found.overlay.modules[VERIFIER_MODULE].PP3_SAMPLER_OVERLAY == SEMANTIC
     assert not hasattr(found.image.modules[VERIFIER_MODULE], "PP3_SAMPLER_OVERLAY")

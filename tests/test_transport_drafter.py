@@ -13,6 +13,14 @@ import pytest
 import torch
 
 from pp3.harness.errors import CampaignError
+from pp3.harness.transport.admission import (
+    ENGINE_SWITCH,
+    RUNNER_MARKER,
+    SAMPLER_MARKER,
+    Admission,
+    Engine,
+    admit,
+)
 from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests, candidates
 from pp3.harness.transport.ranks import Alone, mirrored
 from pp3.kernels import reference
@@ -24,7 +32,14 @@ DEPTH = 4
 TAU = float(np.float32(0.7))
 INF = float("inf")
 SWITCHES = ("DSPARK_SAMPLED_TOP32", "VLLM_DSPARK_SAMPLED_TOP32")
-ADMITTED = SimpleNamespace(depth=DEPTH)
+
+
+def admitted(depth: int) -> Admission:
+    """Leave for a session of this depth."""
+    engine = Engine(sampler_marker=SAMPLER_MARKER, runner_marker=RUNNER_MARKER, depths=(depth,))
+    return admit(engine, {ENGINE_SWITCH: "1"})
+
+
 CASES = [  # vocabulary, dtype
     (131, torch.float32),  # shards of 65 and 66
     (64, torch.float16),  # every token is a candidate
@@ -133,7 +148,7 @@ def test_one_rank(rng: np.random.Generator) -> None:
     case = case_of(130, torch.bfloat16, rng)
     drafter, head = Drafter(Alone()), head_of(case)
     with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
-        drafts = drafter.draft_sampled(ADMITTED, head, requests_of(case), TAU)._asdict()
+        drafts = drafter.draft_sampled(admitted(DEPTH), head, requests_of(case), TAU)._asdict()
     found = {f"{exchange}/{name}": value for exchange in Exchange for name, value in drafts.items()}
     check(case, found | {"greedy": drafter.draft(head, case["anchor"])})
     status = expected(case).status[:, 0]
@@ -215,8 +230,10 @@ def test_admission(rng: np.random.Generator) -> None:
     drafter, head, asked = Drafter(Alone()), head_of(case), requests_of(case)
     with pytest.raises(CampaignError, match=r"NoneType for an admission: both switches must be on"):
         drafter.draft_sampled(None, head, asked, TAU)  # type: ignore[arg-type]  # the point
+    with pytest.raises(CampaignError, match=r"was given SimpleNamespace for an admission"):
+        drafter.draft_sampled(SimpleNamespace(depth=4), head, asked, TAU)  # type: ignore[arg-type]  # the point
     with pytest.raises(CampaignError, match=r"depth 4; the session was admitted with 5"):
-        drafter.draft_sampled(SimpleNamespace(depth=5), head, asked, TAU)
+        drafter.draft_sampled(admitted(5), head, asked, TAU)
 
 
 def test_shards_are_checked() -> None:
@@ -272,14 +289,14 @@ def test_graph_capture(rng: np.random.Generator) -> None:
         case |= {name: value.cuda() for name, value in case.items() if isinstance(value, torch.Tensor)}
     second |= {"bias": first["bias"], "context_of": first["context_of"]}
     drafter, head, asked = Drafter(Alone()), head_of(first), requests_of(first)
-    drafter.draft_sampled(ADMITTED, head, asked, TAU)  # compile
+    drafter.draft_sampled(admitted(DEPTH), head, asked, TAU)  # compile
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with torch.cuda.graph(graph):
             tokens = drafter.draft(head, asked.anchor)
-            drafts = drafter.draft_sampled(ADMITTED, head, asked, TAU)
+            drafts = drafter.draft_sampled(admitted(DEPTH), head, asked, TAU)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     head.base.copy_(second["base"])

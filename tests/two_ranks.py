@@ -7,12 +7,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from pp3.harness.transport.admission import ENGINE_SWITCH, RUNNER_MARKER, SAMPLER_MARKER, Engine, admit
 from pp3.harness.transport.buffers import Proposals, Sparse, q_of
 from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests
 from pp3.harness.transport.ranks import LEADER, Ranks, Two
@@ -74,11 +74,13 @@ def drafted(case: dict[str, Any], ranks: Ranks, device: torch.device) -> dict[st
     rows = {name: value.to(device) for name, value in case.items() if isinstance(value, torch.Tensor)}
     head = MarkovHead(base=rows["base"], bias=rows["bias"], context_of=rows["context_of"]).shard(rank)
     asked = Requests(**{name: rows[name] for name in ("anchor", "sampled", "keys", "rounds", "positions")})
+    engine = Engine(sampler_marker=SAMPLER_MARKER, runner_marker=RUNNER_MARKER, depths=(head.depth,))
+    leave = admit(engine, {ENGINE_SWITCH: "1"})
     found = {}
     for exchange in Exchange:
         drafter = Drafter(ranks, exchange)
         found["greedy"] = drafter.draft(head, rows["anchor"])
-        drafts = drafter.draft_sampled(SimpleNamespace(depth=head.depth), head, asked, case["tau"])
+        drafts = drafter.draft_sampled(leave, head, asked, case["tau"])
         found |= {f"{exchange}/{name}": value for name, value in drafts._asdict().items()}
     n, depth = found["greedy"].shape
     slots = torch.arange(n, device=device).flip(0)

@@ -123,6 +123,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.sampler.image.files", B, "the pin of its version, and the sampler's files"),
         Rule("predicate.overlay.attestation", B, "what pp3 prepare wrote; the digests of both files are pinned"),
         Rule("predicate.overlay.path", A, "what a proposal went through between its producer and the verifier"),
+        Rule(
+            "predicate.overlay.journey", A, "what it did to them; other losses than were injected make the verdict FAIL"
+        ),
         Rule("predicate.overlay.paired[].target", D, "the targets of the plan, which tile the pairs"),
         Rule("predicate.overlay.paired[].depth", D, "the plan's"),
         Rule("predicate.overlay.paired[].pairs", A, "equal shares of their sum"),

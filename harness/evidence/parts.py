@@ -252,6 +252,7 @@ class OverlayShape(Strict, frozen=True):
     attestation: AttestationShape
     path: str
     paired: list[PairedShape]
+    journey: PathShape
 
 
 class TrialSamplerShape(Strict, frozen=True):

@@ -25,7 +25,13 @@ ROOTS = {  # by what `kind_of` says of a receipt
     "probe": ("pp3.harness.probe.run", "pp3.harness.probe.figures"),
     "trial": TRIAL,
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
-    "trial-overlay": (*TRIAL, "pp3.harness.overlay.qualify", "pp3.harness.overlay.judge"),
+    "trial-overlay": (
+        *TRIAL,
+        "pp3.harness.overlay.qualify",
+        "pp3.harness.overlay.judge",
+        "pp3.harness.overlay.over_wire",
+        "pp3.harness.transport.proxy_process",
+    ),
 }
 TREE = Path(pp3.__file__).parent.parent
 PACKAGES = ("numpy", "scipy", "msgspec", "torch", "triton")

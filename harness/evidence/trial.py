@@ -204,7 +204,7 @@ def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield f"{len(measured.counts):,} cells tile {trial.requests:,} requests{whole}", measured
     where = name_of(predicate["sampler"]["device"])
     if overlay:
-        judged = overlays.conclude(trial, measured, where, overlay["paired"])
+        judged = overlays.conclude(trial, measured, where, overlay["paired"], overlay["journey"])
     else:
         judged = conclude(trial, measured, where)
     yield f"{len(judged.tests)} checks", judged

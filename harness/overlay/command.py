@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from pp3.harness.trial.order import Sources
 from pp3.harness.trial.parent import Found
 from pp3.harness.trial.plan import TrialSpec
 
-REQUESTS = {"cuda": 200_000, "cpu": 98}  # of each law, unless they are given: a CPU takes 0.1 s a request and more
+REQUESTS = {"cuda": 4_000, "cpu": 98}  # of each law, unless they are given: a CPU takes 0.1 s a request and more
 PAIRS = {"cuda": 100_000, "cpu": 24}
 SAID = "said: "  # before the name of a file that is not under the sampler's own folder
 
@@ -36,8 +37,9 @@ def run_command(
     counter: int | None,
     out: Path | None,
     as_json: bool,
+    proxy: str | None = None,
 ) -> int:
-    """Everything the command does; its exit code. `given`: the requests are the user's."""
+    """Everything the command does; its exit code. `given`: the requests are the user's; `proxy`: thread or process."""
     if overlay is None:
         raise CampaignError("--sampler overlay needs --overlay DIR: pp3 prepare --out DIR writes one")
     store.check_counter(counter)
@@ -46,11 +48,13 @@ def run_command(
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before any kernel is decorated
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     from pp3.harness.overlay.load import open_overlay
+    from pp3.harness.overlay.over_wire import OverWire
     from pp3.harness.overlay.pipeline import NAME, Overlay
     from pp3.harness.overlay.qualify import run
+    from pp3.harness.transport.place import Place
 
     opened = open_overlay(image, overlay)
-    sampler = Overlay(opened, where)
+    sampler = OverWire(opened, where, Place(proxy or Place.THREAD))
     who = sampler.describe()
     requests = spec.requests if given else REQUESTS[where]
     trial = problems.trial(msgspec.structs.replace(spec, sampler=NAME, requests=requests), who)
@@ -58,18 +62,24 @@ def run_command(
     number, how = store.claim_counter(folders, counter)
     started, clock = datetime.now(UTC), time.perf_counter()
     seed = Seed.of(trial.plan_sha256, number)
-    with Bar() as bar, launches() as launched:
-        measured, pairs = run(trial, sampler, seed, PAIRS[where], bar.update)
+    with Bar() as bar, launches() as launched, closing(sampler):
+        measured, pairs = run(trial, sampler, seed, PAIRS[where], bar.update, Overlay(opened, where))
         said = identity(where, interpreted(who, launched()))
     found = Found(trial=trial, device=said, measured=measured, sources=_sources(opened))
-    judged = judge.conclude(trial, measured, name_of(said), pairs)
+    journey = sampler.journey
+    judged = judge.conclude(trial, measured, name_of(said), pairs, journey)
     statement = trial_receipt.build(
         found,
         number,
         how,
         started,
         judged,
-        overlay={"attestation": opened.attestation, "paired": pairs, "path": "straight"},
+        overlay={
+            "attestation": opened.attestation,
+            "journey": journey,
+            "paired": pairs,
+            "path": f"wire, proxy in a {sampler.place.value}; pairs straight to the buffers",
+        },
     )
     written = receipt.write(statement, folders.receipts)
     ran = trial_command.Ran(

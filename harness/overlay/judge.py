@@ -8,6 +8,7 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.overlay.pins import MARKERS, overlay_of
 from pp3.harness.overlay.problems import target
 from pp3.harness.overlay.refusal import OverlayError
+from pp3.harness.transport.losses import findings
 from pp3.harness.trial import judge
 from pp3.harness.trial.judge import TrialJudgement
 from pp3.harness.trial.measured import Measured
@@ -17,8 +18,14 @@ from pp3.harness.verdict import Verdict
 AGAINST = "the unchanged image's point-mass path"
 
 
-def conclude(trial: Trial, measured: Measured, where: str, pairs: Sequence[Mapping[str, Any]]) -> TrialJudgement:
-    """Judge what was counted and what was paired; `where` names the device."""
+def conclude(
+    trial: Trial,
+    measured: Measured,
+    where: str,
+    pairs: Sequence[Mapping[str, Any]],
+    journey: dict[str, Any] | None = None,
+) -> TrialJudgement:
+    """Judge what was counted, what was paired, and what a path did (path.Journey); `where` names the device."""
     judged = judge.conclude(trial, measured, where)
     total, wrong = sum(row["pairs"] for row in pairs), sum(row["mismatches"] for row in pairs)
     first = next((row for row in pairs if row["mismatches"]), None)
@@ -32,7 +39,13 @@ def conclude(trial: Trial, measured: Measured, where: str, pairs: Sequence[Mappi
             f"{said['request']} got {said['got']}, expected {said['expected']})",
         )
         verdict = verdict if verdict is Verdict.INVALID else Verdict.FAIL
-    return replace(judged, verdict=verdict, reasons=reasons, sentence=_sentence(trial, verdict, reasons, where, total))
+    against = findings(journey) if journey else []
+    if against:
+        reasons = [*against, *reasons]
+        verdict = verdict if verdict is Verdict.INVALID else Verdict.FAIL
+    return replace(
+        judged, verdict=verdict, reasons=reasons, sentence=_sentence(trial, verdict, reasons, where, total, journey)
+    )
 
 
 def shares(trial: Trial, pairs: int) -> list[tuple[str, int]]:
@@ -63,14 +76,20 @@ def check(overlay: Mapping[str, Any], trial: Trial) -> None:
             raise VerificationError(f"plan: pairs of {row['target']} cannot be {row}")
 
 
-def _sentence(trial: Trial, verdict: Verdict, reasons: list[str], where: str, pairs: int) -> str:
+def _sentence(
+    trial: Trial, verdict: Verdict, reasons: list[str], where: str, pairs: int, journey: dict[str, Any] | None
+) -> str:
     who = f"the overlays of vLLM {trial.who.version} on {where}"
     scale = f"{len(trial.problems)} targets in {trial.requests:,} requests"
+    way = ""
+    if journey:
+        lost = sum(journey["injected"].values())
+        way = f" of the {journey['rows']:,} that went over the wire the {lost:,} that were to be lost were lost;"
     if verdict is Verdict.PASS:
         return (
             f"PASS: no evidence against {who} emitting the target's law, on {scale} (family alpha {trial.spec.alpha:g};"
             f" an error of {trial.resolution:.4f} in total variation of a first token's law would be seen with power"
-            f" {trial.spec.power:g}); {pairs:,} temperature-0 pairs equal {AGAINST}. Experimental; self-attested."
+            f" {trial.spec.power:g});{way} {pairs:,} temperature-0 pairs equal {AGAINST}. Experimental; self-attested."
         )
     said = {
         Verdict.FAIL: "do not emit the target's law",

@@ -12,26 +12,18 @@ row that fails whole fails compact; a shard of -inf alone is legal, and its firs
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 
 from pp3.harness.errors import CampaignError
+from pp3.harness.transport.admission import Admission
 from pp3.harness.transport.ranks import LEADER, Ranks, mirrored
 
 SUPPORT = 32
 ID_BITS = 18  # of the largest vocabulary
 SIGN = 0x80000000
 ALL = 0xFFFFFFFF
-
-
-@runtime_checkable
-class Admission(Protocol):
-    """What `draft_sampled` needs of an admission."""
-
-    @property
-    def depth(self) -> int:
-        """The one depth of the session."""
 
 
 class Exchange(StrEnum):

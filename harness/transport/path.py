@@ -98,7 +98,7 @@ class PathSampler:
         label = f"{batch.target.name}/{batch.depth}/{int(batch.requests[0])}"
         dealt = deal(batch.seed, label, batch.given[:, 0] == INVALIDATED, batch.rows_per_launch)
         self.journey.injected.update(dealt.injected())
-        session = self._opened(batch.depth, batch.target.vocab)
+        session = self._opened(batch.depth, len(batch.target.context_of))
         landed = session.carry(batch, proposal, dealt.frames, dealt.kinds, self.journey)
         given = np.where(landed.lost[:, None], np.int32(INVALIDATED), batch.given)
         drafts = np.where(given == WANTED, landed.drafts, given).astype(np.int32)
