@@ -19,7 +19,7 @@ from pp3.harness.campaign import plan_sha256
 from pp3.harness.errors import CampaignError, Exit, VerificationError
 from pp3.harness.samplers.contract import INVALIDATED
 from pp3.harness.seeds import Seed
-from pp3.harness.transport import losses, path, stand_in, wire, wire_plan
+from pp3.harness.transport import faults, losses, path, stand_in, wire, wire_plan
 from pp3.harness.transport.bench import SESSION, VOCAB, largest_round
 from pp3.harness.transport.buffers import Proposals, Sparse
 from pp3.harness.transport.faults import KINDS, OUT_OF, ROW_FAULTS, SHARES, Fault, deal
@@ -187,6 +187,19 @@ def keeps_late(drafter: Any, asked: Any, frame: bytes) -> list[bytes]:
 def loses_all(drafter: Any, asked: Any, frame: bytes) -> list[bytes]:
     """Corrupts every frame."""
     return [stand_in.spoilt(frame, 0)]
+
+
+def test_a_proxy_that_is_replaced_gets_no_frame_of_the_one_before(
+    sampler: PathSampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds that nobody answers, often three in a row and late: each is lost as injected, and no other."""
+    often = {Fault.FAILED: 1, Fault.TIMED_OUT: 1, Fault.CORRUPT: 2, Fault.MISSING: 2, Fault.LATE: 26}
+    monkeypatch.setattr(faults, "EDGES", np.cumsum([often[kind] for kind in KINDS]))
+    sampler.run(run.sampled_batch(losing("disjoint"), 4, 4, SEED, 0, 240))
+    sampler.close()
+    said = sampler.journey.plain()
+    assert said["proxies"] > 1
+    assert losses.findings(said) == []
 
 
 PLANTED: dict[str, tuple[str, Any, str]] = {

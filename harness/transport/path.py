@@ -203,7 +203,8 @@ class _Session:
         begun = self.channel.proxies
         self.channel.submit(step, BRISK if frame.fault in (Fault.MISSING, Fault.LATE) else None)
         came = drafted(self.channel.collect())
-        if self.channel.proxies != begun:
+        if self.channel.proxies != begun:  # three rounds in a row that nobody answered
+            self._drafter.forget()
             self.channel.wait_ready()
         journey.frames += 1
         for place, status in zip(frame.rows, came.status.tolist(), strict=True):

@@ -49,6 +49,10 @@ class StandIn:
         self._rounds[step.round] = (step, frame, self.answers)
         self._rounds.pop(step.round - KEPT_ROUNDS, None)
 
+    def forget(self) -> None:
+        """A connection has ended, and with it the frame that was held back: the next one has another session."""
+        self._held = []
+
     def produce(self, asked: Step) -> wire.Reply:
         """The rows of a round. ValueError, which ends the session, if it was not to be asked for like this."""
         step, frame, answers = self._rounds[asked.round]
