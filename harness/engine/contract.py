@@ -63,6 +63,8 @@ class Facts:
     vocab: int
     settings: Mapping[str, str]  # dtype, device, attention, server build: what can change a number
     stop_emitted: bool  # whether the stop token is part of the answer
+    replays: frozenset[str] = frozenset()  # where an equal seed gives equal tokens: "alone", "batch", "order", "slot"
+    most_concurrent: int = 0  # requests that it can have in flight; 0: no limit
 
 
 class Engine(Protocol):
