@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pp3.harness.engine.conditions import EXACT, HANGS_UP, Condition, Kind, Order
+from pp3.harness.engine.conditions import ENDED, EXACT, HANGS_UP, Condition, Kind, Order
 from pp3.harness.engine.contract import Ask
 from pp3.harness.engine.plan import Plan
 from pp3.harness.seeds import Seed, integers
@@ -52,7 +52,7 @@ def asks_of(plan: Plan, piece: Piece, seed: Seed) -> list[Ask]:
         place = piece.first + at
         setting = condition.settings[place % len(condition.settings)]
         prompt = tuple(number % chain.ordinary for number in row[: fewest + row[most] % (most - fewest + 1)])
-        if condition.kind is Kind.END:
+        if condition.kind in ENDED:
             prompt = (*prompt[:-1], chain.doors[row[most + 1] % len(chain.doors)])
         if condition.kind is Kind.GREEDY:
             prompt = (place * chain.ordinary // condition.asks,)
@@ -73,7 +73,7 @@ def asks_of(plan: Plan, piece: Piece, seed: Seed) -> list[Ask]:
                 repetition_penalty=setting.repetition_penalty,
                 logprobs=1 if condition.kind is Kind.LOGPROB else None,
                 stop=condition.stops,
-                ignore_eos=condition.kind is not Kind.END,
+                ignore_eos=condition.kind not in ENDED,
                 speculate=condition.speculate,
                 abort_after=HANGS_UP if condition.hangs_up and place % 3 == 0 else None,
             )

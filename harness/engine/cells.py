@@ -4,8 +4,9 @@ Every cell has groups that expect enough events, in strata; a count vector has o
 strata that decide nothing, then one for what the law forbids. Looks:
 
     token      tokens given the class of the one before: one stratum a class
-    rank       where a token lies in its law, the likeliest first, as a number in [0, 1) that is uniform if the law holds:
-               F(before x) + v p(x), v a random number of the harness. Few groups, so that small deviations show
+    rank       where a token lies in its law, the likeliest first, as a number in [0, 1) that is uniform if the law
+               holds (ranks.py): few groups, so that small deviations show
+    tilt       the same, those first that the proposal favours most over the target: what leans to the drafts adds up
     position   the same of one position of a sequence
     place      the same of one place in a speculation step, where the engine tells: 0 is the first token of a step
     pair       two successive tokens, by quarters of the ids, given the class before both: disjoint pairs
@@ -20,7 +21,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from pp3.harness.engine.conditions import EXACT, STARTS, Condition, Kind
+from pp3.harness.engine.conditions import ENDED, EXACT, PENALISED, STARTS, Condition, Kind
 from pp3.harness.engine.contract import Facts
 from pp3.harness.engine.law import Law, law_of, travel
 from pp3.targets.chains import Chain
@@ -37,6 +38,7 @@ class Look(StrEnum):
 
     TOKEN = "token"
     RANK = "rank"
+    TILT = "tilt"
     POSITION = "position"
     PLACE = "place"
     PAIR = "pair"
@@ -83,7 +85,7 @@ def laws_of(chain: Chain, logits: Law, condition: Condition) -> Laws:
     laws = tuple(law_of(logits, setting) for setting in condition.settings)
     start = np.bincount(chain.class_of[: chain.ordinary], minlength=chain.classes) / chain.ordinary
     end = -1
-    if condition.kind is Kind.END:
+    if condition.kind in ENDED:
         start, end = np.zeros(chain.classes), chain.end
         start[-1] = 1
     rates = [travel(law, chain.class_of, start, condition.length, end) for law in laws]
@@ -117,7 +119,7 @@ def cells_of(chain: Chain, logits: Law, condition: Condition, facts: Facts, pool
         own = f"{condition.name}/{setting.name}" if len(condition.settings) > 1 else condition.name
         base = {"condition": condition.name, "setting": number}
         events = asks * rates.sum()
-        if condition.kind is not Kind.PENALTY:
+        if condition.kind not in PENALISED:
             table, shares, strata, used = pooled(law, asks * rates.sum(axis=0), pool)
             cells.append(
                 Cell(
@@ -133,6 +135,8 @@ def cells_of(chain: Chain, logits: Law, condition: Condition, facts: Facts, pool
                 )
             )
         cells.append(_ranks(f"{own}/{Look.RANK}", Look.RANK, 0, events, base, condition.required))
+        if facts.speculative and condition.kind not in PENALISED:
+            cells.append(_ranks(f"{own}/{Look.TILT}", Look.TILT, 0, events, base, condition.required))
     if condition.name.startswith("starts"):
         for place in range(STARTS):
             name = f"{condition.name}/{Look.POSITION}-{place}"

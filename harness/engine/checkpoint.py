@@ -1,4 +1,4 @@
-"""Checkpoints whose law is known: real Hugging Face models of the Llama architecture, from a chain of targets/chains.py.
+"""Checkpoints whose law is known: Hugging Face models of the Llama architecture, made of a chain of targets/chains.py.
 
 The embedding maps a token to its class, one of HIDDEN orthogonal directions; attention and MLP add zero; the head holds
 the logarithms of the chain's table over sqrt(HIDDEN), which the last normalisation multiplies by sqrt(HIDDEN) = 8. Each
@@ -63,7 +63,9 @@ def tensors_of(chain: Chain, role: str) -> dict[str, Floats]:
     embedding = np.zeros((chain.vocab, HIDDEN), np.float32)
     embedding[np.arange(chain.vocab), chain.class_of] = 1
     square, ones = np.zeros((HIDDEN, HIDDEN), np.float32), np.ones(HIDDEN, np.float32)
-    projections = [f"self_attn.{name}_proj" for name in "qkvo"] + [f"mlp.{name}_proj" for name in ("gate", "up", "down")]
+    projections = [f"self_attn.{name}_proj" for name in "qkvo"] + [
+        f"mlp.{name}_proj" for name in ("gate", "up", "down")
+    ]
     return {
         "lm_head.weight": head,
         "model.embed_tokens.weight": embedding,
@@ -79,8 +81,13 @@ def files_of(name: str, role: str) -> dict[str, bytes]:
     """Every file of a checkpoint by name, the manifest last. KeyError for a name that is no chain."""
     chain = chains.build(name)
     words = [word_of(token) for token in range(chain.vocab)]
-    special = {"bos_token": words[0], "eos_token": words[chain.end], "pad_token": words[0], "unk_token": words[0]}
-    ids = {"bos_token_id": 0, "eos_token_id": chain.end, "pad_token_id": 0}
+    special = {
+        "bos_token": words[0],
+        "eos_token": words[chain.end],
+        "pad_token": words[chain.end],
+        "unk_token": words[0],
+    }
+    ids = {"bos_token_id": 0, "eos_token_id": chain.end, "pad_token_id": chain.end}
     texts: dict[str, dict[str, Any]] = {
         "config.json": {
             "architectures": ["LlamaForCausalLM"],
@@ -171,7 +178,7 @@ def write(name: str, role: str, out: Path) -> list[Path]:
 
 
 def open_checkpoint(path: Path, role: str) -> Checkpoint:
-    """A checkpoint of `write`. CampaignError for a folder that is none, that was altered, or that is of another role."""
+    """A checkpoint of `write`. CampaignError for a folder that is none, was altered, or is of another role."""
     again = "make it again with pp3 checkpoint"
     try:
         manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=ManifestShape)

@@ -35,6 +35,7 @@ class Kind(StrEnum):
 
     LAW = "law"  # tokens given the class of the one before
     PENALTY = "penalty"  # tokens given all before them
+    PENALTY_END = "penalty-end"  # likewise, of sequences that end
     GREEDY = "greedy"
     END = "end"  # of a sequence, by the model's own token
     STOP = "stop"  # by tokens of the request
@@ -51,6 +52,8 @@ class Order(StrEnum):
     REVERSED = "reversed"
 
 
+ENDED = (Kind.END, Kind.PENALTY_END)  # begin at a door
+PENALISED = (Kind.PENALTY, Kind.PENALTY_END)
 EXACT = (Kind.GREEDY, Kind.REPLAY, Kind.LOGPROB)  # nothing of them is a matter of chance
 
 
@@ -143,6 +146,15 @@ def _all(chain: Chain, settings: dict[str, Setting], tokens: int, emitted: bool)
             asks=few,
             needs=setting.needs,
         )
+    yield Condition(
+        name="penalty-end",
+        why="a penalty in company: what pads a shorter prompt was not seen",
+        kind=Kind.PENALTY_END,
+        settings=(settings["penalty"],),
+        asks=few,
+        prompts=(1, 9),
+        needs=settings["penalty"].needs,
+    )
     yield Condition(
         name="company",
         why="requests of two temperatures in one batch",

@@ -26,6 +26,7 @@ TOO_FEW = "too few events"
 LOOKS = {
     Look.TOKEN: "tokens given the class of the one before",
     Look.RANK: "ranks of tokens in their law",
+    Look.TILT: "ranks of tokens by how much the proposal favours them",
     Look.POSITION: "ranks of tokens at position {}",
     Look.PLACE: "ranks of tokens at place {} of a speculation step",
     Look.PAIR: "two successive tokens given the class before both",
@@ -99,7 +100,10 @@ def judge(check: Check, counts: Sequence[int], power: float) -> Result:
     events, reason = int(found.sum()), check.reason
     if not reason and cell.look is Look.PLACE and events * cell.probabilities.min() < LEAST:
         reason = TOO_FEW
-    g = max(0.0, float(2 * special.xlogy(found, np.where(expected > 0, found / np.where(expected > 0, expected, 1), 1)).sum()))
+    g = max(
+        0.0,
+        float(2 * special.xlogy(found, np.where(expected > 0, found / np.where(expected > 0, expected, 1), 1)).sum()),
+    )
     coin = len(found) == 2 and cell.df == 1
     p, excluded = 1.0, 1.0
     if not reason and events:
@@ -142,7 +146,9 @@ def conclude(
     missing = [f"{test.id}: {test.reason}, and a PASS needs it" for test in tests if test.required and test.reason]
     missing += [f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if _on_level(test)]
     missing += [f"{name}: nothing was compared" for name in exact_checks(plan) if not exact.get(name, [0])[0]]
-    missing += [f"{name}: {plan.left_out[name]}, and a PASS needs it" for name in required(plan) if name in plan.left_out]
+    missing += [
+        f"{name}: {plan.left_out[name]}, and a PASS needs it" for name in required(plan) if name in plan.left_out
+    ]
     findings = {Verdict.INVALID: invalid, Verdict.FAIL: failed, Verdict.INCONCLUSIVE: missing}
     verdict = next((verdict for verdict, texts in findings.items() if texts), Verdict.PASS)
     reasons = invalid + failed + missing
@@ -165,7 +171,7 @@ def exact_checks(plan: Plan) -> list[str]:
 
 def _exact_of(plan: Plan, condition: Condition) -> list[str]:
     match condition.kind:
-        case Kind.END | Kind.STOP:
+        case Kind.END | Kind.PENALTY_END | Kind.STOP:
             return [f"{condition.name}/after", f"{condition.name}/finish"]
         case Kind.GREEDY:
             both = condition.speculate and "speculate" in plan.facts.supports
@@ -188,7 +194,7 @@ def said_of(name: str) -> str:
     start, _, what = name.partition("/")
     return {
         "length": "answers of the length that was asked for",
-        "after": "answers with nothing after their end" if start.startswith("end") else "nothing after a stop token",
+        "after": "answers with nothing after their end" if "end" in start else "nothing after a stop token",
         "finish": "answers that say why they ended",
         "argmax": "greedy tokens that are the likeliest",
         "paths": "greedy answers that are equal with and without speculation",
@@ -210,7 +216,9 @@ def place_of(test: Result) -> str:
 def said(test: Result) -> str:
     """A failed check in words."""
     if test.forbidden:
-        return f"{place_of(test)}: {test.forbidden:,} of {test.events + test.forbidden:,} have probability 0 ({test.id})"
+        return (
+            f"{place_of(test)}: {test.forbidden:,} of {test.events + test.forbidden:,} have probability 0 ({test.id})"
+        )
     p = f"p = {test.p:.2g}" if test.p >= 1e-300 else "p < 1e-300"
     return (
         f"{place_of(test)}: off by about {test.off:.2g} in total variation, {test.detectable:.2g} would be seen "

@@ -1,4 +1,4 @@
-"""The exact law of a checkpoint, from its tensors, as the dtype it is loaded in and the parameters of a request make it.
+"""The exact law of a checkpoint, from its tensors, as the dtype it is loaded in and a request's parameters make it.
 
 Everything is worked out in FP64. What an engine works out in FP32 may differ from it by `error`: a logit is one rounded
 entry times a power of two, so only the normalisation's root, the product with it and the division by the temperature
@@ -130,17 +130,17 @@ def most_tokens(logits: Law) -> int:
 
 
 def clear_top_k(law: Law, wanted: range, near: float) -> int | None:
-    """The k whose border is clearest of ties in every row; None if rounding may tie tokens at each."""
+    """The smallest k whose border is clear of ties in every row; None if rounding may tie tokens at each."""
     falling = -np.sort(-law, axis=1)
     sizes = np.array([k for k in wanted if k < law.shape[1] and (falling[:, k] > 0).all()])
     if not len(sizes):
         return None
-    gaps = (falling[:, sizes - 1] / falling[:, sizes] - 1).min(axis=0)
-    return int(sizes[gaps.argmax()]) if gaps.max() > CLEAR * near else None
+    clear = (falling[:, sizes - 1] / falling[:, sizes] - 1).min(axis=0) > CLEAR * near
+    return int(sizes[clear.argmax()]) if clear.any() else None
 
 
 def clear_top_p(law: Law, wanted: npt.NDArray[np.float64], near: float) -> float | None:
-    """The p that lies furthest from every sum of every row, sums being off by their number of terms; None if none is."""
+    """The p that lies furthest from all sums of all rows, sums being off by their number of terms; None if none is."""
     falling = -np.sort(-law, axis=1)
     sums = np.cumsum(falling, axis=1)
     best, furthest = None, 0.0
@@ -185,4 +185,3 @@ def travel(law: Law, class_of: npt.NDArray[np.int64], start: npt.NDArray[np.floa
         rates[place] = alive
         alive = alive @ moves
     return rates
-

@@ -61,6 +61,7 @@ class Plan:
     facts: Facts
     chain: Chain
     logits: Law
+    draft: Law  # logits of the proposal
     conditions: list[Condition]
     left_out: Mapping[str, str]
 
@@ -125,7 +126,7 @@ class Plan:
 
 
 def seen(check: Check, power: float) -> float:
-    """Smallest total variation that a check sees, whatever its direction, at the planned size; 1 if it decides nothing."""
+    """Smallest total variation that a check sees, whatever its direction, at the planned size; 1 if it sees none."""
     cell = check.cell
     if not check.alpha or cell.events < 1:
         return 1.0
@@ -150,21 +151,27 @@ def make(spec: EngineSpec, facts: Facts) -> Plan:
     dtypes = [dtype.value for dtype in Loaded]
     need(spec.dtype in dtypes, "--dtype", spec.dtype, f"one of {', '.join(dtypes)}")
     need(1 <= spec.concurrency <= MOST_CONCURRENT, "--concurrency", spec.concurrency, f"from 1 to {MOST_CONCURRENT}")
-    need(1e-30 <= spec.alpha < spec.power < 1, "alpha", spec.alpha, f"at least 1e-30 and below the power ({spec.power})")
+    need(
+        1e-30 <= spec.alpha < spec.power < 1, "alpha", spec.alpha, f"at least 1e-30 and below the power ({spec.power})"
+    )
     need(20 <= spec.pool <= 10**9, "pool", spec.pool, "at least 20, or the tail of G is off, and at most 10^9")
     chain = chains.build(spec.target)
-    tensors = checkpoint.tensors_of(chain, "target")
-    logits = logits_of(tensors, chain, Loaded(spec.dtype), checkpoint.EPSILON)
+    logits, draft = (
+        logits_of(checkpoint.tensors_of(chain, role), chain, Loaded(spec.dtype), checkpoint.EPSILON)
+        for role in checkpoint.ROLES
+    )
     most = most_tokens(logits)
     need(LEAST_TOKENS <= spec.tokens <= most, "--tokens", spec.tokens, f"from {LEAST_TOKENS} to {most}")
     if facts.vocab < chain.vocab:
         raise CampaignError(
-            f"{facts.name} has a vocabulary of {facts.vocab}, {spec.target} one of {chain.vocab}: it serves another model"
+            f"{facts.name} has {facts.vocab} tokens, {spec.target} has {chain.vocab}: it serves another model"
         )
     if facts.speculative and not spec.draft:
         raise CampaignError(f"{facts.name} speculates; name its draft model with --draft-checkpoint")
     conditions, left_out = choose(chain, logits, facts, spec.tokens, concurrency_of(spec, facts))
-    return Plan(spec=spec, facts=facts, chain=chain, logits=logits, conditions=conditions, left_out=left_out)
+    return Plan(
+        spec=spec, facts=facts, chain=chain, logits=logits, draft=draft, conditions=conditions, left_out=left_out
+    )
 
 
 def facts_plain(facts: Facts) -> dict[str, Any]:
@@ -226,7 +233,11 @@ def setting_plain(setting: Setting) -> dict[str, str]:
         "topK": setting.top_k,
         "topP": setting.top_p,
     }
-    return {name: value if isinstance(value, str) else repr(value) for name, value in given.items() if value not in (None, "")}
+    return {
+        name: value if isinstance(value, str) else repr(value)
+        for name, value in given.items()
+        if value not in (None, "")
+    }
 
 
 def of_plan(plain: Mapping[str, Any]) -> Plan:

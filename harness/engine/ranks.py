@@ -16,9 +16,12 @@ BELOW_ONE = float(np.nextafter(1, 0))
 FORBIDDEN = -1.0
 
 
-def uniform_ranks(law: Law, classes: Integers, tokens: Integers, random: Floats) -> Floats:
-    """Of each token [n], given the class before it, the likeliest first; -1 for a token that the law forbids."""
-    order = np.argsort(-law, axis=1, kind="stable")
+def uniform_ranks(law: Law, first: Law, classes: Integers, tokens: Integers, random: Floats) -> Floats:
+    """Of each token [n], given the class before it; -1 for a token that the law forbids.
+
+    `first` [classes, vocab] orders the tokens of each class, the largest first.
+    """
+    order = np.argsort(-first, axis=1, kind="stable")
     sums = np.cumsum(np.take_along_axis(law, order, axis=1), axis=1)
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.broadcast_to(np.arange(law.shape[1]), law.shape).copy(), axis=1)
@@ -49,6 +52,11 @@ def penalty_ranks(
         seen[rows, token] = True
         before = token
     return found
+
+
+def favoured(law: Law, draft: Law) -> Law:
+    """How much the proposal favours each token over the target, where the target has it: an order for ranks."""
+    return np.divide(draft, law, out=np.zeros_like(law), where=law > 0)
 
 
 def equal_ranks(chances: Floats, equal: npt.NDArray[np.bool_], random: Floats) -> Floats:

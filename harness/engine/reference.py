@@ -15,7 +15,19 @@ from pp3.harness.engine.contract import Answer, Ask, Facts, Finish
 from pp3.harness.engine.law import Law, Setting, law_of
 
 SUPPORTS = frozenset(
-    "seed top_k top_p min_p logit_bias repetition_penalty logprobs stop abort_after steps speculate".split()
+    [
+        "seed",
+        "top_k",
+        "top_p",
+        "min_p",
+        "logit_bias",
+        "repetition_penalty",
+        "logprobs",
+        "stop",
+        "abort_after",
+        "steps",
+        "speculate",
+    ]
 )
 ARRANGEMENTS = frozenset({"alone", "batch", "order", "slot"})
 Integers = npt.NDArray[np.int64]
@@ -96,6 +108,10 @@ class ReferenceEngine:
     def close(self) -> None:
         """See the contract."""
 
+    def reseed(self, seed: int) -> None:
+        """What requests without a seed draw from."""
+        self.seed = seed
+
     def key_of(self, ask: Ask, slot: int) -> int:
         """What all draws of a request follow from."""
         return ask.seed if ask.seed is not None else (self.seed << 32) + ask.number + (1 << 63)
@@ -123,7 +139,9 @@ class ReferenceEngine:
 
     def step(self, rows: Sequence[Row]) -> list[list[int]]:
         """Tokens that each row emits in one step."""
-        return [self.speculate(row) if self.draft is not None and row.ask.speculate else self.plain(row) for row in rows]
+        return [
+            self.speculate(row) if self.draft is not None and row.ask.speculate else self.plain(row) for row in rows
+        ]
 
     def plain(self, row: Row) -> list[int]:
         """One token."""

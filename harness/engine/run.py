@@ -26,6 +26,7 @@ class Runner:
             condition.name: Counter(
                 plan.chain,
                 plan.logits,
+                plan.draft,
                 condition,
                 [cell for cell in plan.cells if cell.condition == condition.name],
                 plan.facts.stop_emitted,

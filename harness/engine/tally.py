@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.engine.cells import FORBIDDEN, PARTS, PLACES, Cell, Look, part_of
-from pp3.harness.engine.conditions import Condition, Kind
+from pp3.harness.engine.conditions import PENALISED, Condition, Kind
 from pp3.harness.engine.contract import Answer, Ask, Finish
 from pp3.harness.engine.law import Law, Setting, law_of, log_error
-from pp3.harness.engine.ranks import equal_ranks, penalty_ranks, uniform_ranks
+from pp3.harness.engine.ranks import equal_ranks, favoured, penalty_ranks, uniform_ranks
 from pp3.harness.errors import CampaignError
 from pp3.targets.chains import Chain
 
@@ -20,6 +20,7 @@ LENGTH = "length"
 BAD_TOKEN, UNASKED, MISSING = "token-outside-vocabulary", "answer-not-asked-for", "request-not-answered"
 BREACHES = (BAD_TOKEN, UNASKED, MISSING)
 TOLD_TOKENS = "logprobs/tolerance"
+TIES = "greedy/ties"  # answers that differ where two tokens are equally likely: allowed, and said
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,18 +85,21 @@ def matched(asks: Sequence[Ask], answers: Sequence[Answer], vocab: int, found: F
 class Counter:
     """Counts pieces of one condition."""
 
-    def __init__(self, chain: Chain, logits: Law, condition: Condition, cells: Sequence[Cell], emitted: bool) -> None:
+    def __init__(
+        self, chain: Chain, logits: Law, draft: Law, condition: Condition, cells: Sequence[Cell], emitted: bool
+    ) -> None:
         self.chain, self.logits, self.condition, self.cells, self.emitted = chain, logits, condition, cells, emitted
         self.laws = [law_of(logits, setting) for setting in condition.settings]
+        self.drafts = [law_of(draft, setting) for setting in condition.settings]
 
     def count(self, told: Told, start: int, concurrency: int, rng: np.random.Generator, found: Found) -> None:
-        """Count a piece whose first request has the number `start`; pieces begin with a request of the first setting."""
+        """Count a piece whose first request, which has the first setting, has the number `start`."""
         match self.condition.kind:
             case Kind.GREEDY:
                 self._greedy(told, found)
             case Kind.LOGPROB:
                 self._logprobs(told, found)
-            case Kind.END | Kind.STOP:
+            case Kind.END | Kind.PENALTY_END | Kind.STOP:
                 told = self._ends(told, found)
                 self._laws(told, start, concurrency, rng, found)
             case _:
@@ -135,7 +139,9 @@ class Counter:
         """Every token is one of the likeliest after the one before it."""
         before, tokens, _ = flat(told)
         best = self.laws[0] > 0
-        found.note(f"{self.condition.name}/argmax", len(tokens), int((~best[self.chain.class_of[before], tokens]).sum()))
+        found.note(
+            f"{self.condition.name}/argmax", len(tokens), int((~best[self.chain.class_of[before], tokens]).sum())
+        )
         self._lengths(told, found)
 
     def _logprobs(self, told: Told, found: Found) -> None:
@@ -174,10 +180,10 @@ class Counter:
         before, tokens, places = flat(told)
         classes, law = self.chain.class_of[before], self.laws[number]
         random = rng.random(len(tokens))
-        if self.condition.kind is Kind.PENALTY:
+        if self.condition.kind in PENALISED:
             ranks = self._penalty_ranks(told, number, random)
         else:
-            ranks = uniform_ranks(law, classes, tokens, random)
+            ranks = uniform_ranks(law, law, classes, tokens, random)
         steps = steps_of(told)
         for cell in cells:
             match cell.look:
@@ -188,6 +194,9 @@ class Counter:
                     found_in = self._pairs(cell, told)
                 case Look.RANK:
                     found_in = bucketed(ranks, cell)
+                case Look.TILT:
+                    order = favoured(law, self.drafts[number])
+                    found_in = bucketed(uniform_ranks(law, order, classes, tokens, random), cell)
                 case Look.POSITION:
                     found_in = bucketed(ranks[places == cell.number], cell)
                 case Look.PLACE:
@@ -199,23 +208,16 @@ class Counter:
             found.add(Found(counts={cell.id: vector(found_in, cell)}))
 
     def _penalty_ranks(self, told: Told, number: int, random: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Of answers of the full length; others fail by their length."""
-        length = self.condition.length
-        ranks, at = np.full(len(random), -1.0), 0
-        whole, where = [], []
-        for row, answer in enumerate(told.answers):
-            if len(answer.tokens) == length:
-                whole.append(row)
-                where.append(at + np.arange(length))
-            at += len(answer.tokens)
-        if whole:
-            places = np.stack(where)
-            tokens = np.array([told.answers[row].tokens for row in whole])
-            prompts = [told.asks[row].prompt for row in whole]
-            ranks[places] = penalty_ranks(
-                self.logits, self.condition.settings[number], self.chain, prompts, tokens, random[places]
-            )
-        return ranks
+        """Of every token of answers of any lengths, in the order of `flat`."""
+        sizes = np.array([len(answer.tokens) for answer in told.answers], np.int64)
+        if not sizes.sum():
+            return np.zeros(0)
+        there = np.arange(sizes.max()) < sizes[:, None]
+        tokens, numbers = np.zeros(there.shape, np.int64), np.zeros(there.shape)
+        tokens[there] = [token for answer in told.answers for token in answer.tokens]
+        numbers[there] = random
+        prompts = [ask.prompt for ask in told.asks]
+        return penalty_ranks(self.logits, self.condition.settings[number], self.chain, prompts, tokens, numbers)[there]
 
     def _pairs(self, cell: Cell, told: Told) -> Integers:
         """Disjoint pairs of every answer."""
@@ -232,9 +234,7 @@ class Counter:
         code = part_of(np.array(first), vocab) * PARTS + part_of(np.array(second), vocab)
         return cell.table[self.chain.class_of[np.array(before)], code].astype(np.int64)
 
-    def _matches(
-        self, cell: Cell, told: Told, start: int, lag: int, law: Law, rng: np.random.Generator
-    ) -> Integers:
+    def _matches(self, cell: Cell, told: Told, start: int, lag: int, law: Law, rng: np.random.Generator) -> Integers:
         """Equal tokens of requests `lag` apart, disjoint pairs, by place."""
         rows = {ask.number - start: at for at, ask in enumerate(told.asks)}
         equal, chances = [], []
@@ -284,7 +284,7 @@ def paths(found: Found, one: Told, other: Told, chain: Chain, law: Law) -> None:
         else:
             wrong += 1
     found.note("greedy/paths", compared, wrong)
-    found.note("greedy/ties", ties, 0)
+    found.note(TIES, ties, 0)
 
 
 def flat(told: Told) -> tuple[Integers, Integers, Integers]:

@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint: the safetensors format, written and read in a few lines, so that equal tensors are equal bytes.
+"""Tensors of a checkpoint in the safetensors format, written in a few lines: equal tensors are equal bytes.
 
 Format: 8 bytes of the header's size, little-endian; the header, JSON with dtype, shape and place of each tensor, padded
 with spaces; the tensors, one after another (https://github.com/huggingface/safetensors, "Format").

@@ -1,9 +1,9 @@
 """transformers' `generate`, in process, with and without an assistant model, on a CPU or a GPU.
 
-Requests of equal parameters are generated together, prompts padded on the left; with an assistant model, which takes one
-request at a time, one after the other. Random numbers are torch's global generator, seeded for each call of `answers` and
-for each request that has a seed. transformers tells nobody how many tokens a step emitted: its candidate generators are
-told, and are listened to.
+Requests of equal parameters are generated together, prompts padded on the left; with an assistant model, which takes
+one request at a time, one after the other. Random numbers are torch's global generator, seeded for each call of
+`answers` and for each request that has a seed. transformers tells nobody how many tokens a step emitted: its candidate
+generators are told, and are listened to.
 """
 
 import importlib
@@ -17,9 +17,7 @@ from pp3.harness.engine.contract import Answer, Ask, Facts, Finish
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 
 DEPTH = 4  # tokens that the assistant drafts in a step
-PLAIN = frozenset(
-    {"top_k", "top_p", "min_p", "logit_bias", "repetition_penalty", "logprobs", "stop", "abort_after"}
-)
+PLAIN = frozenset({"top_k", "top_p", "min_p", "logit_bias", "repetition_penalty", "logprobs", "stop", "abort_after"})
 ASSISTED = (PLAIN - {"abort_after"}) | {"seed", "steps", "speculate"}
 GENERATORS = "transformers.generation.candidate_generator"
 MASK = (1 << 63) - 1
@@ -67,7 +65,10 @@ class TransformersEngine:
             "dtype": dtype,
             "torch": self.torch.__version__,
         }
-        if self.device.startswith("cuda"):
+        if self.device == "cpu":
+            self.torch.set_num_threads(1)  # of so small a model: more only wait for each other
+            settings["threads"] = "1"
+        else:
             settings["device"] = self.torch.cuda.get_device_name(self.device)
         if assisted:
             settings["num_assistant_tokens"] = f"{DEPTH}, constant"
@@ -87,6 +88,10 @@ class TransformersEngine:
     def close(self) -> None:
         """See the contract."""
         self.model = self.assistant = None
+
+    def reseed(self, seed: int) -> None:
+        """What requests without a seed draw from."""
+        self.seed = seed
 
     def answers(self, asks: Sequence[Ask], concurrency: int) -> Iterator[Answer]:
         """See the contract."""
@@ -124,9 +129,7 @@ class TransformersEngine:
                 **options,
             )
         told = self._logprobs(out, width) if first.logprobs is not None else None
-        for row, (ask, limit, line) in enumerate(
-            zip(batch, limits, out.sequences[:, width:].tolist(), strict=True)
-        ):
+        for row, (ask, limit, line) in enumerate(zip(batch, limits, out.sequences[:, width:].tolist(), strict=True)):
             tokens = line[:limit]
             stopped = next((at for at, token in enumerate(tokens) if token in ends), -1)
             if stopped >= 0 and self.assistant is None:  # what follows in a batch is padding

@@ -16,11 +16,18 @@ from typing import Any
 import pp3
 
 TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
+ENGINE = (
+    "pp3.harness.engine.run",
+    "pp3.harness.engine.judge",
+    "pp3.harness.engine.transformers_engine",
+    "pp3.harness.engine.completions",
+)
 ROOTS = {  # by what `kind_of` says of a receipt
     "qualify": ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
     "trial": TRIAL,
+    "engine": ENGINE,
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
 }
 TREE = Path(pp3.__file__).parent.parent

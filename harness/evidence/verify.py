@@ -15,8 +15,9 @@ from typing import Any
 from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, of_plan, our_limits, plan_sha256
+from pp3.harness.engine.judge import Judgement as EngineJudgement
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
-from pp3.harness.evidence import execution, kernels, provenance, survey, trial
+from pp3.harness.evidence import engine, execution, kernels, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
 from pp3.harness.evidence.review import STALE, Review
@@ -121,7 +122,7 @@ def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
         for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
             yield Step(name=name, outcome=outcome, detail=detail)
         return
-    yield from {"qualify": _qualify, "trial": _trial}.get(predicate["kind"], _exact)(predicate)
+    yield from {"qualify": _qualify, "trial": _trial, "engine": _engine}.get(predicate["kind"], _exact)(predicate)
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
     yield ok("non-claims", f"{len(NON_CLAIMS)} stated")
@@ -208,6 +209,22 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("verdict", judged.verdict.value)
 
 
+def _engine(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a qualification of a whole engine."""
+    found = engine.steps(predicate)
+    for name in engine.STEPS[:-1]:
+        detail, _ = _at(name, next, found)
+        yield ok(name, detail)
+    detail, judged = _at(STATISTICS, next, found)
+    compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
+    compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
+    yield ok(STATISTICS, detail)
+    alpha = float(predicate["plan"]["alpha"])
+    yield ok(BUDGET, str(_at(BUDGET, budget, alpha, engine.WEIGHTS, judged.tests, predicate["tests"])))
+    _same_verdict(judged, predicate)
+    yield ok("verdict", judged.verdict.value)
+
+
 def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
     """What is said of the error budget that the plan divides."""
     weights = {family: float(share) for family, share in predicate["plan"]["weights"].items()}
@@ -215,7 +232,7 @@ def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
 
 
 def _same_verdict(
-    mine: Judgement | TrialJudgement | suite.Conclusion | oracle.Conclusion, predicate: dict[str, Any]
+    mine: Judgement | TrialJudgement | EngineJudgement | suite.Conclusion | oracle.Conclusion, predicate: dict[str, Any]
 ) -> None:
     for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):
         if recomputed != predicate[name]:
