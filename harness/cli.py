@@ -38,7 +38,13 @@ for command in receipt_commands.ALL:
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Of another sampler: processes for its targets.")
+@click.option(
+    "--jobs",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Processes: of another sampler for its targets, of an engine.",
+)
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
 @click.option("--dir", "folder", type=PATH, help="Run in pieces, kept in this folder as they end.")
@@ -92,6 +98,7 @@ def qualify(
     }
     if engine is not None:
         from pp3.harness.engine import command as of_engines
+        from pp3.harness.engine.open import Where as WhereEngine
 
         others = {
             "--campaign": campaign,
@@ -101,14 +108,13 @@ def qualify(
             "--detect": detect,
             "--tolerance": tolerance,
             "--requests": requests,
-            "--jobs": jobs != 1,
             "--shard": shard,
             "--gpus": gpus,
             "--dask": dask,
         }
         of_engines.refuse(others)
         return of_engines.run_command(
-            of_engines.Where(
+            WhereEngine(
                 engine=engine,
                 model=model,
                 checkpoint=checkpoint,
@@ -116,10 +122,10 @@ def qualify(
                 dtype=dtype or "float32",
                 device="cuda" if require_gpu else device,
             ),
-            of_engines.chosen(tokens, concurrency, counter, out, folder, resume, as_json),
+            of_engines.chosen(tokens, concurrency, counter, out, folder, resume, as_json, jobs),
         )
-    for option, value in of_engine.items():
-        if value is not None:
+    for option, given in of_engine.items():
+        if given is not None:
             raise CampaignError(f"{option} is for a whole engine; name one with --engine")
     from pp3.harness.operations.where import Where
     from pp3.harness.trial import campaign_file

@@ -58,7 +58,7 @@ class Cell:
     probabilities: npt.NDArray[np.float64]  # [groups], given the stratum
     strata: Integers  # [groups] from 0 on
     events: float  # expected in the strata that decide; of a place 0: it depends on what is accepted
-    table: npt.NDArray[np.int32] | None = None  # [strata, outcomes] to groups; of the other looks a group is a bucket
+    table: Integers | None = None  # [strata, outcomes] to groups; of the other looks a group is a bucket
     required: bool = False
 
     @property
@@ -70,6 +70,14 @@ class Cell:
     def size(self) -> int:
         """Entries of its count vector."""
         return len(self.probabilities) + 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Whose a cell is."""
+
+    condition: str
+    setting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,7 +125,7 @@ def cells_of(chain: Chain, logits: Law, condition: Condition, facts: Facts, pool
     for number, (setting, law, rates) in enumerate(zip(condition.settings, found.laws, found.rates, strict=True)):
         asks = condition.asks / len(condition.settings)
         own = f"{condition.name}/{setting.name}" if len(condition.settings) > 1 else condition.name
-        base = {"condition": condition.name, "setting": number}
+        base = Base(condition=condition.name, setting=number)
         events = asks * rates.sum()
         if condition.kind not in PENALISED:
             table, shares, strata, used = pooled(law, asks * rates.sum(axis=0), pool)
@@ -131,7 +139,8 @@ def cells_of(chain: Chain, logits: Law, condition: Condition, facts: Facts, pool
                     events=used,
                     table=table,
                     required=condition.required and condition.name == "stream",
-                    **base,
+                    condition=base.condition,
+                    setting=base.setting,
                 )
             )
         cells.append(_ranks(f"{own}/{Look.RANK}", Look.RANK, 0, events, base, condition.required))
@@ -153,7 +162,7 @@ def _stream(
     law: Law, rates: Law, chain: Chain, condition: Condition, facts: Facts, pool: int, concurrency: int
 ) -> Iterator[Cell]:
     """What only long sequences in company show."""
-    base = {"condition": condition.name, "setting": 0}
+    base = Base(condition=condition.name, setting=0)
     if "steps" in facts.supports and facts.speculative:
         for place in range(PLACES):
             yield _ranks(f"{condition.name}/{Look.PLACE}-{place}", Look.PLACE, place, 0, base, False, BUCKETS)
@@ -168,7 +177,8 @@ def _stream(
         events=used,
         table=table,
         required=True,
-        **base,
+        condition=base.condition,
+        setting=base.setting,
     )
     found = Laws(laws=(law,), rates=(rates,))
     yield _matches(condition, Look.NEIGHBOUR, found, True)
@@ -198,9 +208,7 @@ def match_chance(law: Law, rates: Law) -> float:
     return float(np.einsum("a,ab,b->", share, law @ law.T, share))
 
 
-def _ranks(
-    name: str, look: Look, number: int, events: float, base: dict[str, object], required: bool, buckets: int = 0
-) -> Cell:
+def _ranks(name: str, look: Look, number: int, events: float, base: Base, required: bool, buckets: int = 0) -> Cell:
     """Equal buckets of a uniform number, as many as expect 100 events or more."""
     buckets = buckets or next((many for many in (BUCKETS, 16, 8, 4, 2) if events >= 100 * many), 0)
     return Cell(
@@ -211,7 +219,8 @@ def _ranks(
         strata=np.zeros(buckets, np.int64),
         events=float(events),
         required=required,
-        **base,  # type: ignore[arg-type]  # the condition and the setting
+        condition=base.condition,
+        setting=base.setting,
     )
 
 
@@ -231,13 +240,13 @@ def pair_law(law: Law, chain: Chain) -> Law:
 
 def pooled(
     law: Law, events: npt.NDArray[np.float64], least: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], Integers, float]:
+) -> tuple[Integers, npt.NDArray[np.float64], Integers, float]:
     """Groups of each stratum's outcomes, merged from the rarest on until each expects `least`.
 
     law [strata, outcomes]; events [strata] expected. The table of groups, their probabilities, their strata, and the
     events of the strata that decide. Looks at the null alone.
     """
-    table = np.full(law.shape, UNDECIDED, np.int32)
+    table = np.full(law.shape, UNDECIDED, np.int64)
     shares: list[float] = []
     strata: list[int] = []
     used, number = 0.0, 0

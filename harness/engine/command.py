@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from pp3.harness.engine import checkpoint
 from pp3.harness.engine.asks import Piece, pieces
 from pp3.harness.engine.contract import Engine
 from pp3.harness.engine.judge import Judgement, Result, conclude
-from pp3.harness.engine.open import Where, open_engine
+from pp3.harness.engine.open import IN_PROCESS, Where, open_engine
 from pp3.harness.engine.plan import CONCURRENCY, TOKENS, EngineSpec, Plan, make
-from pp3.harness.engine.run import Runner
+from pp3.harness.engine.run import Runner, reseed
+from pp3.harness.engine.spread import spread
 from pp3.harness.engine.tally import Found
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence import engine as engine_receipt
@@ -31,6 +33,7 @@ from pp3.harness.progress import Bar
 from pp3.harness.qualify import CODES, page_of, shown, where_it_lies
 from pp3.harness.seeds import Seed
 from pp3.harness.terminal import Column, Fit, kept, labelled, sentence, table
+from pp3.harness.trial.command import check_jobs
 
 KIND = "engine"
 MOST = 8  # rows of a table
@@ -47,6 +50,7 @@ class Chosen:
     folder: Path | None = None
     resume: bool = False
     as_json: bool = False
+    jobs: int = 1  # processes, each with an engine of its own
 
 
 def chosen(
@@ -57,6 +61,7 @@ def chosen(
     folder: Path | None,
     resume: bool,
     as_json: bool,
+    jobs: int,
 ) -> Chosen:
     """What the command line says, with the defaults of what it does not."""
     return Chosen(
@@ -67,6 +72,7 @@ def chosen(
         folder=folder,
         resume=resume,
         as_json=as_json,
+        jobs=jobs,
     )
 
 
@@ -94,6 +100,9 @@ def run_command(where: Where, wanted: Chosen) -> int:
     store.check_counter(wanted.counter)
     if wanted.resume and wanted.folder is None:
         raise CampaignError("--resume needs --dir DIR, the folder of the campaign")
+    check_jobs(wanted.jobs)
+    if wanted.jobs > 1 and where.engine not in IN_PROCESS:
+        raise CampaignError(f"--jobs {wanted.jobs} is for an engine in process; one at an address has --concurrency")
     target, draft = where.checked()
     started, clock = datetime.now(UTC), time.perf_counter()
     engine = open_engine(where, target, draft)
@@ -107,7 +116,7 @@ def run_command(where: Where, wanted: Chosen) -> int:
         )
         plan = make(spec, engine.facts)
         run = _Run(plan, engine, wanted, started)
-        found = run.found()
+        found = run.found(where, wanted.jobs)
     finally:
         engine.close()
     judged = conclude(plan, found.counts, found.exact, found.breaches)
@@ -160,9 +169,7 @@ class _Run:
         if self.folder is not None:
             self.attempts = self.folder.attempt({"startedUtc": utc(datetime.now(UTC))})
         self.seed = Seed.of(plan.sha256, self.counter)
-        reseed = getattr(engine, "reseed", None)
-        if reseed is not None:
-            reseed(int.from_bytes(self.seed.value[16:20], "little"))
+        reseed(engine, self.seed)
 
     def _manifest(self, counter: int, how: str) -> dict[str, Any]:
         return {
@@ -175,44 +182,56 @@ class _Run:
             "startedUtc": utc(self.started),
         }
 
-    def found(self) -> Found:
+    def found(self, where: Where, jobs: int) -> Found:
         """What all pieces counted."""
-        whole, runner = Found(), Runner(self.plan, self.seed, self.engine)
-        wanted = list(pieces(self.plan))
+        whole, wanted = Found(), list(pieces(self.plan))
         there = {part["name"]: part["result"] for _, part in self.folder.parts()} if self.folder else {}
-        asked = dict.fromkeys((piece.condition.name for piece in wanted), 0)
+        asked = {condition.name: condition.asks for condition in self.plan.conditions}
+        done = dict.fromkeys(asked, 0)
+        left = [piece for piece in wanted if piece.name not in there]
         with Bar() as bar:
-            for piece in wanted:
+
+            def said(piece: Piece, answers: int) -> None:
                 name = piece.condition.name
-                before = asked[name]
+                bar.update(name, min(done[name] + answers, asked[name]), asked[name])
 
-                def said(answers: int, name: str = name, before: int = before, piece: Piece = piece) -> None:
-                    bar.update(name, min(before + answers, piece.condition.asks), piece.condition.asks)
-
-                one = part_of(there[piece.name]) if piece.name in there else self._run(runner, piece, said)
-                asked[name] += piece.asks
-                said(piece.asks)
+            def take(piece: Piece, one: Found) -> None:
+                said(piece, piece.asks)
+                done[piece.condition.name] += piece.asks
                 whole.add(one)
+
+            for piece in wanted:
+                if piece.name in there:
+                    take(piece, part_of(there[piece.name]))
+            if jobs > 1:
+                for piece, one in spread(where, self.plan.spec, self.plan.sha256, self.counter, jobs, left):
+                    self._keep(piece, one)
+                    take(piece, one)
+            else:
+                runner = Runner(self.plan, self.seed, self.engine)
+                for piece in left:
+                    one = runner.run(piece, partial(said, piece))
+                    self._keep(piece, one)
+                    take(piece, one)
         return whole
 
-    def _run(self, runner: Runner, piece: Piece, said: Any) -> Found:
-        clock = time.perf_counter_ns()
-        one = runner.run(piece, said)
-        if self.folder is not None:
-            manifest = self.folder.manifest()
-            self.folder.put(
-                {
-                    "backend": manifest["backend"],
-                    "counter": manifest["counter"],
-                    "device": self.plan.facts.settings.get("device", "unknown"),
-                    "name": piece.name,
-                    "nanoseconds": time.perf_counter_ns() - clock,
-                    "planSha256": manifest["planSha256"],
-                    "result": one.plain(),
-                    "sourcesSha256": manifest["sourcesSha256"],
-                }
-            )
-        return one
+    def _keep(self, piece: Piece, one: Found) -> None:
+        """The part of a piece, where a folder keeps them."""
+        if self.folder is None:
+            return
+        manifest = self.folder.manifest()
+        self.folder.put(
+            {
+                "backend": manifest["backend"],
+                "counter": manifest["counter"],
+                "device": self.plan.facts.settings.get("device", "unknown"),
+                "name": piece.name,
+                "nanoseconds": 0,
+                "planSha256": manifest["planSha256"],
+                "result": one.plain(),
+                "sourcesSha256": manifest["sourcesSha256"],
+            }
+        )
 
 
 def part_of(result: dict[str, Any]) -> Found:

@@ -80,8 +80,9 @@ def law_of(logits: Law, setting: Setting, seen: npt.NDArray[np.bool_] | None = N
         logits = np.where(seen, np.where(logits > 0, logits / factor, logits * factor), logits)
     possible = logits > NEVER / 2
     if setting.temperature == 0:
-        best = logits == logits.max(axis=1, keepdims=True)
-        return best / best.sum(axis=1, keepdims=True)
+        best = (logits == logits.max(axis=1, keepdims=True)).astype(np.float64)
+        even: Law = best / best.sum(axis=1, keepdims=True)
+        return even
     scaled = np.where(possible, logits / setting.temperature, -np.inf)
     law = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     law /= law.sum(axis=1, keepdims=True)
@@ -116,12 +117,12 @@ def error(logits: Law, setting: Setting) -> float:
     """Largest relative error of a probability that an engine's FP32 arithmetic may make."""
     largest = float(np.abs(logits[logits > NEVER / 2]).max()) + max(map(abs, setting.logit_bias.values()), default=0.0)
     largest *= setting.repetition_penalty or 1.0
-    return 2 * (6 * largest / (setting.temperature or 1.0) + 6) * UNIT
+    return float(2 * (6 * largest / (setting.temperature or 1.0) + 6) * UNIT)
 
 
 def log_error(logits: Law) -> float:
     """Largest error of a reported log-probability at temperature 1: that of the logit, and of a sum of all tokens."""
-    return error(logits, Setting()) + logits.shape[1] * UNIT
+    return float(error(logits, Setting()) + logits.shape[1] * UNIT)
 
 
 def most_tokens(logits: Law) -> int:

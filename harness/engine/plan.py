@@ -13,7 +13,7 @@ from pp3.harness.echo import echo
 from pp3.harness.engine import checkpoint
 from pp3.harness.engine.cells import Cell, Look, cells_of
 from pp3.harness.engine.conditions import Condition, choose
-from pp3.harness.engine.contract import Facts
+from pp3.harness.engine.contract import Facts, Logprobs
 from pp3.harness.engine.law import Law, Setting, error, logits_of, most_tokens
 from pp3.harness.engine.tensors import Loaded
 from pp3.harness.errors import CampaignError
@@ -177,6 +177,8 @@ def make(spec: EngineSpec, facts: Facts) -> Plan:
 def facts_plain(facts: Facts) -> dict[str, Any]:
     """What an engine says of itself, in plain values."""
     return {
+        "filters": facts.filters or "",
+        "logprobsOf": facts.logprobs_of.value,
         "mostConcurrent": facts.most_concurrent,
         "name": facts.name,
         "replays": sorted(facts.replays),
@@ -201,6 +203,8 @@ def facts_of(plain: Mapping[str, Any]) -> Facts:
         stop_emitted=plain["stopEmitted"],
         replays=frozenset(plain["replays"]),
         most_concurrent=plain["mostConcurrent"],
+        filters=plain["filters"] or None,
+        logprobs_of=Logprobs(plain["logprobsOf"]),
     )
 
 

@@ -2,19 +2,30 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from pp3.harness.engine.asks import Piece, asks_of
+from pp3.harness.engine.compare import paths, replayed
 from pp3.harness.engine.conditions import Kind, Order
 from pp3.harness.engine.contract import Answer, Ask, Engine
 from pp3.harness.engine.plan import Plan
-from pp3.harness.engine.tally import Counter, Found, Told, matched, paths, replayed
+from pp3.harness.engine.tally import Counter, Found, Told, matched
 from pp3.harness.seeds import Seed, integers
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 ARRANGEMENTS = ("alone", "batch", "order", "slot")
 FILLERS = 5  # requests before those that are to have other slots
+
+
+@runtime_checkable
+class Reseeded(Protocol):
+    """An engine whose numbers follow from a seed."""
+
+    def reseed(self, seed: int) -> None:
+        """What requests without a seed draw from."""
+        ...
 
 
 class Runner:
@@ -91,6 +102,12 @@ def fillers(asks: Sequence[Ask]) -> list[Ask]:
         )
         for at, ask in enumerate(asks[:FILLERS])
     ]
+
+
+def reseed(engine: Engine, seed: Seed) -> None:
+    """Let an engine of this process draw from the seed of the run; an engine at an address draws its own numbers."""
+    if isinstance(engine, Reseeded):
+        engine.reseed(int.from_bytes(seed.value[16:20], "little"))
 
 
 def generator(seed: Seed, label: str) -> np.random.Generator:

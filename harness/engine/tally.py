@@ -222,7 +222,9 @@ class Counter:
     def _pairs(self, cell: Cell, told: Told) -> Integers:
         """Disjoint pairs of every answer."""
         assert cell.table is not None
-        before, first, second = [], [], []
+        before: list[int] = []
+        first: list[int] = []
+        second: list[int] = []
         for ask, answer in zip(told.asks, told.answers, strict=True):
             tokens = answer.tokens[: len(answer.tokens) // 2 * 2]
             before += [ask.prompt[-1], *tokens[1:-1:2]] if tokens else []
@@ -232,7 +234,8 @@ class Counter:
         if not first:
             return np.zeros(0, np.int64)
         code = part_of(np.array(first), vocab) * PARTS + part_of(np.array(second), vocab)
-        return cell.table[self.chain.class_of[np.array(before)], code].astype(np.int64)
+        groups: Integers = cell.table[self.chain.class_of[np.array(before)], code]
+        return groups
 
     def _matches(self, cell: Cell, told: Told, start: int, lag: int, law: Law, rng: np.random.Generator) -> Integers:
         """Equal tokens of requests `lag` apart, disjoint pairs, by place."""
@@ -254,37 +257,8 @@ class Counter:
         table = law @ law.T
         chance = np.concatenate([table[a, b] for a, b in chances])
         ranks = equal_ranks(chance, np.concatenate(equal), rng.random(len(chance)))
-        return (ranks >= cell.probabilities[0]).astype(np.int64)
-
-
-def replayed(found: Found, first: Told, again: Told, arrangement: str) -> None:
-    """Equal requests in another arrangement have equal tokens."""
-    before = {ask.number: answer.tokens for ask, answer in zip(first.asks, first.answers, strict=True)}
-    wrong = sum(before.get(ask.number) != answer.tokens for ask, answer in zip(again.asks, again.answers, strict=True))
-    found.note(f"replay/{arrangement}", len(again.asks), wrong)
-
-
-def paths(found: Found, one: Told, other: Told, chain: Chain, law: Law) -> None:
-    """Greedy answers with and without speculation are equal up to a tie, which is counted by itself."""
-    compared = wrong = ties = 0
-    others = {ask.prompt: answer.tokens for ask, answer in zip(other.asks, other.answers, strict=True)}
-    for ask, answer in zip(one.asks, one.answers, strict=True):
-        theirs = others.get(ask.prompt)
-        if theirs is None:
-            continue
-        compared += 1
-        at = next((i for i, (a, b) in enumerate(zip(answer.tokens, theirs, strict=False)) if a != b), -1)
-        if at < 0:
-            wrong += len(answer.tokens) != len(theirs)
-            continue
-        before = answer.tokens[at - 1] if at else ask.prompt[-1]
-        tied = set(np.flatnonzero(law[chain.class_of[before]] > 0).tolist())
-        if {answer.tokens[at], theirs[at]} <= tied:
-            ties += 1
-        else:
-            wrong += 1
-    found.note("greedy/paths", compared, wrong)
-    found.note(TIES, ties, 0)
+        different: Integers = (ranks >= cell.probabilities[0]).astype(np.int64)
+        return different
 
 
 def flat(told: Told) -> tuple[Integers, Integers, Integers]:

@@ -83,6 +83,7 @@ class TransformersEngine:
             stop_emitted=True,
             replays=frozenset({"alone", "order"}) if assisted else frozenset(),
             most_concurrent=1 if assisted else 0,
+            filters="transformers",
         )
 
     def close(self) -> None:

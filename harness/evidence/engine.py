@@ -30,7 +30,7 @@ def build(
     return {
         "_type": STATEMENT,
         "predicateType": PREDICATE,
-        "subject": provenance.sources("engine"),
+        "subject": provenance.sources(provenance.kind_of({"kind": "engine", "sampler": sampler_of(plan)})),
         "predicate": {
             "assurance": "self-attested",
             "attempts": attempts,

@@ -16,18 +16,15 @@ from typing import Any
 import pp3
 
 TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
-ENGINE = (
-    "pp3.harness.engine.run",
-    "pp3.harness.engine.judge",
-    "pp3.harness.engine.transformers_engine",
-    "pp3.harness.engine.completions",
-)
+ENGINE = ("pp3.harness.engine.run", "pp3.harness.engine.judge")
 ROOTS = {  # by what `kind_of` says of a receipt
     "qualify": ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join"),
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
     "trial": TRIAL,
-    "engine": ENGINE,
+    "engine": (*ENGINE, "pp3.harness.engine.completions"),
+    "engine-pp3-reference": (*ENGINE, "pp3.harness.engine.reference"),
+    "engine-transformers": (*ENGINE, "pp3.harness.engine.transformers_engine"),
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
 }
 TREE = Path(pp3.__file__).parent.parent
@@ -36,8 +33,12 @@ VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_C
 
 
 def kind_of(predicate: dict[str, Any]) -> str:
-    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too."""
+    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too, an
+    engine binds its adapter."""
     kind = str(predicate["kind"])
+    if kind == "engine":
+        own = f"engine-{predicate['sampler']['name']}"
+        return own if own in ROOTS else kind
     return "trial-image" if kind == "trial" and predicate["sampler"].get("image") else kind
 
 
