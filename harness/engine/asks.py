@@ -8,7 +8,7 @@ from pp3.harness.engine.contract import Ask
 from pp3.harness.engine.plan import Plan
 from pp3.harness.seeds import Seed, integers
 
-WAVES = 4  # of requests in flight, in a piece
+WAVES, LEAST_ASKS = 4, 16  # pairs of batches in a piece; requests at least
 SEEDS = 1 << 31  # seeds of requests are below it: every engine takes so many
 CHURNED = (4, 64)  # tokens of a request whose slot changes hands soon
 
@@ -33,7 +33,8 @@ def pieces(plan: Plan) -> Iterator[Piece]:
     start = 0
     for condition in plan.conditions:
         whole = condition.kind in EXACT
-        size = condition.asks if whole else WAVES * 2 * plan.concurrency * len(condition.settings)
+        company = plan.concurrency if condition.concurrent else 1
+        size = condition.asks if whole else max(LEAST_ASKS, WAVES * 2 * company) * len(condition.settings)
         for first in range(0, condition.asks, size):
             asks = min(size, condition.asks - first)
             yield Piece(condition=condition, first=first, asks=asks, start=start + first)

@@ -22,7 +22,7 @@ LEAST_TOKENS = 2_048  # of a condition
 GREEDY_ASKS, REPLAYED, TOLD = 256, 64, 128  # requests of the conditions that are compared exactly
 HANGS_UP = 5  # tokens after which a caller hangs up, in one request of three
 COOL, WARM = 0.7, 1.3
-PENALTY = 1.3
+PENALTY = 1.5
 FAVOURED, HINDERED, BANNED = 1.5, -2.0, -100.0  # added to logits
 NOT_OFFERED = "the engine does not offer {}"
 BOTH = ("starts", "cool", "top-k", "top-p", "min-p", "bias", "penalty", "end")  # with and without drafts
@@ -93,7 +93,7 @@ def choose(
         if reason:
             left_out[condition.name] = reason
             continue
-        even = 2 * concurrency * len(condition.settings)
+        even = 2 * (concurrency if condition.concurrent else 1) * len(condition.settings)
         rounded = condition.asks if condition.kind in EXACT else -(-condition.asks // even) * even
         chosen.append(replace(condition, asks=rounded, speculate=facts.speculative))
         if facts.speculative and condition.name in BOTH:

@@ -72,6 +72,8 @@ PLANNED = (
     Rule("predicate.execution.repeated", A, "pieces that came twice, with equal results"),
     Rule("predicate.execution.unequal", A, "pieces of the plan; any makes the verdict INVALID"),
 )
+OF_ENGINE = ("predicate.plan", "predicate.seed", "predicate.tests", "predicate.cells")
+OF_CAMPAIGN = ("predicate.plan.targets[].lawSha256", "predicate.cells[].first")
 DEVICE = Rule("predicate.kernels.identity", A, "the device and what was compiled for it")
 SAMPLER = Rule("predicate.sampler", A, "who says to have run; the reviewer compares it with --expect-sampler")
 ANSWERS = (
@@ -124,7 +126,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "engine": (
         *EVERY,
         *SOURCES,
-        *(rule for rule in PLANNED if rule.path.split(".")[1] in ("plan", "planSha256", "seed", "tests", "cells[]")),
+        *(rule for rule in PLANNED if rule.path.startswith(OF_ENGINE) and rule.path not in OF_CAMPAIGN),
         Rule("predicate.plan.lawSha256", D, "the chain is built again from its name"),
         Rule("predicate.plan.checkpoints", D, "every file is made again from the chain's name"),
         Rule("predicate.plan.conditions", D, "follow from the target, the tokens and what the engine declares"),
