@@ -163,11 +163,12 @@ def qualify(
 @click.argument("target")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="New or empty folder for the model's files.")
 @click.option("--draft", is_flag=True, help="The draft model, which has the law of the target's proposal.")
-def checkpoint(target: str, out: Path, draft: bool) -> int:
+@click.option("--gguf", type=PATH, metavar="FILE", help="Write it in llama.cpp's format too, to a new file.")
+def checkpoint(target: str, out: Path, draft: bool, gguf: Path | None) -> int:
     """Write a model whose law is known, for an engine to serve: Llama architecture, safetensors, tokenizer."""
-    from pp3.harness.engine.command import checkpoint_command
+    from pp3.harness.engine.checkpoint_command import checkpoint_command
 
-    return checkpoint_command(target, out, draft)
+    return checkpoint_command(target, out, draft, gguf)
 
 
 @commands.command()

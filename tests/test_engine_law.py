@@ -1,6 +1,7 @@
 """Checkpoints and their laws: files that real readers read, the exact law of each, and ranks that are uniform."""
 
 import hashlib
+import importlib
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,8 +85,7 @@ def test_tensors_come_back() -> None:
 @pytest.mark.skipif(find_spec("safetensors") is None, reason="transformers is no dependency; with pp3[engine] they run")
 def test_the_safetensors_package_reads_them() -> None:
     """Which every engine does with."""
-    from safetensors.numpy import load
-
+    load = importlib.import_module("safetensors.numpy").load
     tensors = checkpoint.tensors_of(chains.build("chain-64"), "draft")
     found = load(encode(tensors))
     assert all(np.array_equal(found[name], tensors[name]) for name in tensors)

@@ -1,6 +1,5 @@
-"""`pp3 checkpoint` and `pp3 qualify --engine`: write a model, judge an engine that serves it, say one sentence."""
+"""`pp3 qualify --engine`: judge an engine that serves a model of pp3 checkpoint, say one sentence."""
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +12,15 @@ import click
 import msgspec
 
 from pp3.harness import canonical
-from pp3.harness.engine import checkpoint
 from pp3.harness.engine.asks import Piece, pieces
 from pp3.harness.engine.contract import Engine
-from pp3.harness.engine.judge import Judgement, Result, conclude
+from pp3.harness.engine.judge import Judgement, Result, conclude, exact_checks
 from pp3.harness.engine.open import IN_PROCESS, Where, open_engine
 from pp3.harness.engine.plan import CONCURRENCY, TOKENS, EngineSpec, Plan, make
 from pp3.harness.engine.run import Runner, reseed
 from pp3.harness.engine.spread import spread
-from pp3.harness.engine.tally import Found
-from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.engine.tally import TIES, Found
+from pp3.harness.errors import CampaignError
 from pp3.harness.evidence import engine as engine_receipt
 from pp3.harness.evidence import provenance, store
 from pp3.harness.evidence.moment import moment, utc
@@ -30,9 +28,9 @@ from pp3.harness.evidence.receipt import write
 from pp3.harness.operations.campaign import open_folder
 from pp3.harness.operations.folder import same
 from pp3.harness.progress import Bar
-from pp3.harness.qualify import CODES, page_of, shown, where_it_lies
+from pp3.harness.qualify import CODES, page_of, where_it_lies
 from pp3.harness.seeds import Seed
-from pp3.harness.terminal import Column, Fit, kept, labelled, sentence, table
+from pp3.harness.terminal import Column, Fit, labelled, sentence, table
 from pp3.harness.trial.command import check_jobs
 
 KIND = "engine"
@@ -83,16 +81,6 @@ def refuse(others: dict[str, Any]) -> None:
             raise CampaignError(
                 f"{option} is for samplers; an engine has --tokens, --concurrency, --dtype, --counter, --dir"
             )
-
-
-def checkpoint_command(target: str, out: Path, draft: bool) -> int:
-    """Write the checkpoint of a target, or of its proposal."""
-    written = checkpoint.write(target, "draft" if draft else "target", out)
-    click.echo(kept("checkpoint", shown(out)))
-    for path in written:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        click.echo(kept("sha256", f"{digest} {path.name}"))
-    return Exit.OK
 
 
 def run_command(where: Where, wanted: Chosen) -> int:
@@ -258,7 +246,12 @@ def lines(plan: Plan, found: Found, judged: Judgement) -> list[str]:
         mine = [test for test in judged.tests if plan_condition(plan, test) == condition.name]
         if mine:
             rows.append(_row(condition.name, mine, sum(test in failed for test in mine)))
-    exact = [[name, f"{compared:,}", f"{wrong:,}"] for name in found.exact for compared, wrong in [found.exact[name]]]
+    exact = [
+        [name, f"{compared:,}", f"{wrong:,}"]
+        for name in (*exact_checks(plan), TIES)
+        if name in found.exact
+        for compared, wrong in [found.exact[name]]
+    ]
     columns = [
         Column(head="exact checks of", fit=Fit.FOLD),
         Column(head="compared", right=True),

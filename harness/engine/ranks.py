@@ -4,6 +4,8 @@ The randomised probability integral transform: F(before x) + v p(x), with v unif
 that is fixed beforehand. Given all that came before, the number is exactly uniform, whatever the law is at that place.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,7 +33,7 @@ def uniform_ranks(law: Law, first: Law, classes: Integers, tokens: Integers, ran
 
 
 def penalty_ranks(
-    logits: Law, setting: Setting, chain: Chain, prompts: list[tuple[int, ...]], tokens: Integers, random: Floats
+    logits: Law, setting: Setting, chain: Chain, prompts: Sequence[tuple[int, ...]], tokens: Integers, random: Floats
 ) -> Floats:
     """The same under a penalty for what was seen, seen tokens first, so that too little of it shows.
 
