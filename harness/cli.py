@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pp3 import __version__
+from pp3.harness.engine import options as engines
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import commands as receipt_commands
 from pp3.harness.regression.commands import COMMANDS
@@ -50,16 +51,10 @@ for command in receipt_commands.ALL:
 @click.option("--dir", "folder", type=PATH, help="Run in pieces, kept in this folder as they end.")
 @click.option("--resume", is_flag=True, help="Go on with the campaign in --dir, whatever ended it.")
 @click.option("--shard", metavar="I/N", help="Only this part of the pieces; `pp3 merge` joins them.")
-@click.option("--engine", metavar="NAME|URL", help="Judge a whole engine: transformers, reference, or an address.")
-@click.option("--model", metavar="NAME", help="Of an engine at an address: the name it knows the model by.")
-@click.option("--checkpoint", type=PATH, metavar="DIR", help="Of an engine: the model it serves, by pp3 checkpoint.")
-@click.option("--draft-checkpoint", type=PATH, metavar="DIR", help="Of an engine that speculates: its draft model.")
-@click.option("--tokens", type=int, help="Of an engine: tokens of its longest stream. Default: 1,000,000.")
-@click.option("--dtype", help="Of an engine: the dtype it loads the model in. Default: float32.")
-@click.option("--concurrency", type=int, help="Of an engine: requests in flight. Default: 16.")
 @click.option("--gpus", metavar="all|N", help="Run in pieces, one process a GPU.")
 @click.option("--dask", metavar="ADDRESS", help="Run in pieces on the workers of this Dask scheduler.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@engines.of_engines
 def qualify(
     campaign: Path | None,
     sampler: str | None,
@@ -76,57 +71,20 @@ def qualify(
     folder: Path | None,
     resume: bool,
     shard: str | None,
-    engine: str | None,
-    model: str | None,
-    checkpoint: Path | None,
-    draft_checkpoint: Path | None,
-    tokens: int | None,
-    dtype: str | None,
-    concurrency: int | None,
     gpus: str | None,
     dask: str | None,
     as_json: bool,
+    **of_engine: Any,
 ) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
-    of_engine = {
-        "--model": model,
-        "--checkpoint": checkpoint,
-        "--draft-checkpoint": draft_checkpoint,
-        "--tokens": tokens,
-        "--dtype": dtype,
-        "--concurrency": concurrency,
-    }
-    if engine is not None:
-        from pp3.harness.engine import command as of_engines
-        from pp3.harness.engine.open import Where as WhereEngine
-
-        others = {
-            "--campaign": campaign,
-            "--sampler": sampler,
-            "--image": image,
-            "--target": targets,
-            "--detect": detect,
-            "--tolerance": tolerance,
-            "--requests": requests,
-            "--shard": shard,
-            "--gpus": gpus,
-            "--dask": dask,
-        }
-        of_engines.refuse(others)
-        return of_engines.run_command(
-            WhereEngine(
-                engine=engine,
-                model=model,
-                checkpoint=checkpoint,
-                draft=draft_checkpoint,
-                dtype=dtype or "float32",
-                device="cuda" if require_gpu else device,
-            ),
-            of_engines.chosen(tokens, concurrency, counter, out, folder, resume, as_json, jobs),
-        )
-    for option, given in of_engine.items():
-        if given is not None:
-            raise CampaignError(f"{option} is for a whole engine; name one with --engine")
+    if of_engine["engine"] is not None:
+        samplers = {"--campaign": campaign, "--sampler": sampler, "--image": image, "--target": targets}
+        sizes = {"--detect": detect, "--tolerance": tolerance, "--requests": requests}
+        pieces = {"--shard": shard, "--gpus": gpus, "--dask": dask}
+        shared = {"device": "cuda" if require_gpu else device, "counter": counter, "out": out, "folder": folder}
+        shared |= {"resume": resume, "jobs": jobs, "as_json": as_json}
+        return engines.run(of_engine, samplers | sizes | pieces, shared)
+    engines.refuse(of_engine)
     from pp3.harness.operations.where import Where
     from pp3.harness.trial import campaign_file
 
@@ -159,16 +117,7 @@ def qualify(
     return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
 
 
-@commands.command()
-@click.argument("target")
-@click.option("--out", type=PATH, required=True, metavar="DIR", help="New or empty folder for the model's files.")
-@click.option("--draft", is_flag=True, help="The draft model, which has the law of the target's proposal.")
-@click.option("--gguf", type=PATH, metavar="FILE", help="Write it in llama.cpp's format too, to a new file.")
-def checkpoint(target: str, out: Path, draft: bool, gguf: Path | None) -> int:
-    """Write a model whose law is known, for an engine to serve: Llama architecture, safetensors, tokenizer."""
-    from pp3.harness.engine.checkpoint_command import checkpoint_command
-
-    return checkpoint_command(target, out, draft, gguf)
+commands.add_command(engines.checkpoint)
 
 
 @commands.command()

@@ -51,38 +51,6 @@ class Chosen:
     jobs: int = 1  # processes, each with an engine of its own
 
 
-def chosen(
-    tokens: int | None,
-    concurrency: int | None,
-    counter: int | None,
-    out: Path | None,
-    folder: Path | None,
-    resume: bool,
-    as_json: bool,
-    jobs: int,
-) -> Chosen:
-    """What the command line says, with the defaults of what it does not."""
-    return Chosen(
-        tokens=TOKENS if tokens is None else tokens,
-        concurrency=CONCURRENCY if concurrency is None else concurrency,
-        counter=counter,
-        out=out,
-        folder=folder,
-        resume=resume,
-        as_json=as_json,
-        jobs=jobs,
-    )
-
-
-def refuse(others: dict[str, Any]) -> None:
-    """CampaignError for an option that an engine does not have."""
-    for option, value in others.items():
-        if value not in (None, (), False):
-            raise CampaignError(
-                f"{option} is for samplers; an engine has --tokens, --concurrency, --dtype, --counter, --dir"
-            )
-
-
 def run_command(where: Where, wanted: Chosen) -> int:
     """Judge an engine; its exit code."""
     store.check_counter(wanted.counter)
