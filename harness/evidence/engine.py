@@ -7,6 +7,7 @@ from typing import Any
 from pp3 import __version__
 from pp3.harness import canonical
 from pp3.harness.battery import number
+from pp3.harness.echo import echo
 from pp3.harness.engine.cells import Cell, Look
 from pp3.harness.engine.conditions import Condition, Kind, Order
 from pp3.harness.engine.judge import Judgement, conclude, exact_checks
@@ -80,7 +81,9 @@ def plan_of(predicate: dict[str, Any]) -> Plan:
     mine = plan.plain
     odd = [key for key in sorted(mine.keys() | said.keys()) if mine.get(key) != said.get(key) and key not in LAWS]
     if odd:
-        raise VerificationError(f"plan: its {odd[0]} rebuilds to {mine.get(odd[0])!r}, it says {said.get(odd[0])!r}")
+        raise VerificationError(
+            f"plan: its {odd[0]} rebuilds to {echo(mine.get(odd[0]))}, it says {echo(said.get(odd[0]))}"
+        )
     seed = predicate["seed"]
     if seed["rule"] != RULE:
         raise VerificationError(f"plan: the seed rule must read {RULE!r}")

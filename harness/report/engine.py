@@ -22,8 +22,8 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
     deciding = sum(bool(float(test["alpha"])) or test["outcome"] == "fail" for test in tests)
     wrong = sum(row["wrong"] for row in exact)
     pictures = [
-        [levels_picture("levels", plan, tests)],
-        [sees_picture("sees", tests), ranks_picture("ranks", plan, counts)],
+        [levels_picture("levels", plan, tests), sees_picture("sees", tests)],
+        [ranks_picture("ranks", plan, counts)],
     ]
     return {
         "conditions": [_condition(row, [t for t in tests if of[t["id"]] == row["name"]], exact) for row in _rows(plan)],

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from scipy import stats
 
 from pp3.harness.engine.cells import Look
@@ -47,6 +48,9 @@ def levels_picture(name: str, plan: Plan, tests: Sequence[Row]) -> Picture | Non
         axes.axvline(1, color=LAW, linestyle="--", linewidth=0.9)
         axes.set_xscale("log")
         axes.set_xlim(min(0.1, *(max(ratio, LEAST) for ratio in ratios.values())) / 3, 3 * max(ratios.values()))
+        axes.xaxis.set_major_locator(LogLocator(numticks=6))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0e}" if value != 1 else "1")
         axes.set_yticks(range(len(order)), [label_of(lane, 20) for lane in order])
         axes.invert_yaxis()
         axes.set_xlabel("p over its level (dashed: the level)")
