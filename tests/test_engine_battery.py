@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pp3.harness.engine import checkpoint, planted
 from pp3.harness.engine.asks import asks_of, pieces
@@ -89,6 +90,20 @@ def shown(fault: Fault, request: pytest.FixtureRequest) -> tuple[str, dict[str, 
     }
     outcomes |= {name: "fail" if wrong else "pass" for name, (_, wrong) in found.exact.items()}
     return outcomes[fault.check], outcomes
+
+
+@pytest.mark.soak
+def test_p_values_are_uniform() -> None:
+    """Of every check that can decide, over forty seeds: rates at 0.01 and 0.1 within exact 99.99 % bands."""
+    only = ["stream", "starts", "company", "churn", "seeded", "penalty", "penalty-end", "end", "stop", "aborted"]
+    found: list[float] = []
+    for seed in range(40):
+        _, _, judged = run(reference(), f"uniform/{seed}", only)
+        found += [test.p for test in judged.tests if test.alpha and test.events]
+        assert not [test.id for test in judged.tests if test.outcome == "fail"]
+    for rate in (0.01, 0.1):
+        low, high = stats.binom.interval(0.9999, len(found), rate)
+        assert low <= sum(p <= rate for p in found) <= high
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

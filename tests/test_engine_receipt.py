@@ -15,6 +15,7 @@ from pp3.harness.errors import Exit
 from pp3.harness.evidence import leaves, provenance, receipt
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.evidence.verify import verify
+from pp3.harness.regression.checks import Change, engine_rows
 from pp3.harness.regression.opened import device, requests_of, who
 from pp3.harness.report.render import page
 
@@ -231,6 +232,36 @@ def test_processes_come_to_the_same_counts(models: Path, written: Path, tmp_path
         canonical.decode(path.read_bytes())["predicate"] for path in (written, next((tmp_path / "out").glob("*.json")))
     )
     assert {key for key in one if one[key] != other[key]} <= {"run"}
+
+
+def test_two_receipts_are_compared(
+    written: Path, statement: Statement, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check by check; no counts are promised to be equal, whatever the seed."""
+    assert cli.run(["compare", str(written), str(written)]) == Exit.OK
+    said = capsys.readouterr().out
+    assert "NO REGRESSION: nothing is worse" in said
+    assert "and so is every count" not in said
+    worse = copy.deepcopy(statement["predicate"])
+    worse["exact"][0]["wrong"] = 1
+    worse["tests"][0]["detectable"] = "0.5"
+    rows = {row.id: row for row in engine_rows(statement["predicate"], worse)}
+    assert rows["length"].change is Change.WORSE
+    assert rows[worse["tests"][0]["id"]].change is Change.WEAKER
+    assert cli.run(["report", str(written), str(written), "--out", str(tmp_path / "two.html")]) != Exit.INTERNAL
+
+
+def test_other_readers_know_the_kind(models: Path, written: Path, tmp_path: Path) -> None:
+    """JUnit has a case a check, histories and indexes a row; pieces of an engine are not merged."""
+    junit = tmp_path / "found.xml"
+    assert cli.run(["report", str(written), "--junit", str(junit)]) == Exit.OK
+    text = junit.read_text("utf-8")
+    predicate = canonical.decode(written.read_bytes())["predicate"]
+    for row in predicate["tests"] + predicate["exact"]:
+        assert f'name="{row["id"]}"' in text
+    assert cli.run(["history", str(written.parent)]) == Exit.OK
+    assert cli.run(["report", str(written.parent), "--out", str(tmp_path / "index.html")]) == Exit.OK
+    assert cli.run(["merge", str(models / "pieces")]) == Exit.USAGE
 
 
 BAD: dict[str, tuple[list[str], str]] = {

@@ -18,6 +18,7 @@ from pp3.harness.engine.cells import PLACES, Look
 from pp3.harness.engine.conditions import Condition, Kind
 from pp3.harness.engine.plan import Check, Plan, seen
 from pp3.harness.engine.tally import BREACHES, LENGTH, TOLD_TOKENS
+from pp3.harness.power import Unit
 from pp3.harness.verdict import MARGIN, Verdict
 
 LEAST = 20  # events that every group of a cell must expect, or G is not taken for chi-square
@@ -69,14 +70,15 @@ class Result:
             "events": self.events,
             "excluded": number(self.excluded),
             "forbidden": self.forbidden,
+            "event": self.look.value,
             "g": number(self.g),
             "id": self.id,
-            "look": self.look.value,
             "off": number(self.off),
             "outcome": self.outcome,
             "p": number(self.p),
             "reason": self.reason,
             "required": self.required,
+            "unit": Unit.TV.value,
         }
 
 

@@ -73,7 +73,7 @@ def sees_picture(name: str, tests: Sequence[Row]) -> Picture | None:
     kinds: dict[str, list[Row]] = {}
     for test in tests:
         if float(test["alpha"]) and float(test["detectable"]) < 1:
-            kinds.setdefault(test["look"], []).append(test)
+            kinds.setdefault(test["event"], []).append(test)
     if not kinds:
         return None
     drawn = [test for rows in kinds.values() for test in rows]
