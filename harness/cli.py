@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pp3 import __version__
+from pp3.harness.engine import options as engines
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.evidence import commands as receipt_commands
 from pp3.harness.probe import commands as speed_commands
@@ -41,7 +42,13 @@ for command in (*receipt_commands.ALL, *speed_commands.ALL):
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Of another sampler: processes for its targets.")
+@click.option(
+    "--jobs",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Processes: of another sampler for its targets, of an engine.",
+)
 @click.option("--out", type=PATH, help=OUT)
 @click.option("--require-gpu", is_flag=True, help="Fail (69) when no GPU is found.")
 @click.option("--dir", "folder", type=PATH, help="Run in pieces, kept in this folder as they end.")
@@ -53,6 +60,7 @@ for command in (*receipt_commands.ALL, *speed_commands.ALL):
 @click.option("--path", type=click.Choice(["wire"]), help="Send every proposal over the wire, with faults on the way.")
 @click.option("--proxy", type=click.Choice(["thread", "process"]), help="Of --path wire. Default: thread.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@engines.of_engines
 def qualify(
     campaign: Path | None,
     sampler: str | None,
@@ -76,8 +84,17 @@ def qualify(
     path: str | None,
     proxy: str | None,
     as_json: bool,
+    **of_engine: Any,
 ) -> int:
     """Run a campaign: the real sampler on targets whose law is known; writes a receipt and a page."""
+    if of_engine["engine"] is not None:
+        samplers = {"--campaign": campaign, "--sampler": sampler, "--image": image, "--target": targets}
+        sizes = {"--detect": detect, "--tolerance": tolerance, "--requests": requests}
+        pieces = {"--shard": shard, "--gpus": gpus, "--dask": dask}
+        shared = {"device": "cuda" if require_gpu else device, "counter": counter, "out": out, "folder": folder}
+        shared |= {"resume": resume, "jobs": jobs, "as_json": as_json}
+        return engines.run(of_engine, samplers | sizes | pieces, shared)
+    engines.refuse(of_engine)
     from pp3.harness.operations.where import Where
     from pp3.harness.trial import campaign_file
 
@@ -129,6 +146,9 @@ def qualify(
 
         return run_pieces(where, spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
     return run_trial(spec, given, image, "cuda" if require_gpu else device, counter, out, as_json, jobs)
+
+
+commands.add_command(engines.checkpoint)
 
 
 @commands.command()

@@ -72,6 +72,8 @@ PLANNED = (
     Rule("predicate.execution.repeated", A, "pieces that came twice, with equal results"),
     Rule("predicate.execution.unequal", A, "pieces of the plan; any makes the verdict INVALID"),
 )
+OF_ENGINE = ("predicate.plan", "predicate.seed", "predicate.tests", "predicate.cells")
+OF_CAMPAIGN = ("predicate.plan.targets[].lawSha256", "predicate.cells[].first")
 DEVICE = Rule("predicate.kernels.identity", A, "the device and what was compiled for it")
 SAMPLER = Rule("predicate.sampler", A, "who says to have run; the reviewer compares it with --expect-sampler")
 ANSWERS = (
@@ -131,6 +133,25 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.overlay.paired[].pairs", A, "equal shares of their sum"),
         Rule("predicate.overlay.paired[].mismatches", A, "one makes the verdict FAIL"),
         Rule("predicate.overlay.paired[].first", A, "the first pair that differs"),
+    ),
+    "engine": (
+        *EVERY,
+        *SOURCES,
+        *(rule for rule in PLANNED if rule.path.startswith(OF_ENGINE) and rule.path not in OF_CAMPAIGN),
+        Rule("predicate.plan.lawSha256", D, "the chain is built again from its name"),
+        Rule("predicate.plan.checkpoints", D, "every file is made again from the chain's name"),
+        Rule("predicate.plan.conditions", D, "follow from the target, the tokens and what the engine declares"),
+        Rule("predicate.plan.lawError", D, "from the law"),
+        Rule("predicate.plan.notApplicable", D, "as the conditions"),
+        Rule("predicate.profile", D, "fixed"),
+        Rule("predicate.sampler", D, "the name, the version and the settings that the plan declares"),
+        Rule("predicate.attempts", A, "how often it was started"),
+        Rule("predicate.tokens", A, "a sum over all answers; nothing follows from it"),
+        Rule("predicate.breaches", A, "counts; any makes the verdict INVALID"),
+        Rule("predicate.exact[].id", D, "the comparisons that the plan implies, in order"),
+        Rule("predicate.exact[].compared", A, "none makes the verdict INCONCLUSIVE"),
+        Rule("predicate.exact[].wrong", A, "one makes the verdict FAIL"),
+        Rule("predicate.resolution", D, "from the plan"),
     ),
     "exhaustive": (
         *EVERY,

@@ -283,6 +283,29 @@ class TrialStrayShape(Strict, frozen=True):
     count: Annotated[int, msgspec.Meta(ge=1)]
 
 
+class EngineSamplerShape(Strict, frozen=True):
+    """Which engine was judged, as the plan declares it."""
+
+    name: str
+    version: str
+    device: dict[str, str]
+
+
+class EngineCellShape(Strict, frozen=True):
+    """One histogram: a count a group, then one for strata that decide nothing, then one for what its law forbids."""
+
+    id: str
+    counts: list[Count]
+
+
+class ExactShape(Strict, frozen=True):
+    """What was compared without any level."""
+
+    id: str
+    compared: Count
+    wrong: Count
+
+
 class SurveyRowShape(Strict, frozen=True):
     """One sampler of a survey, as its own receipt says."""
 

@@ -17,6 +17,7 @@ import pp3
 
 CAMPAIGN = ("pp3.harness.run", "pp3.harness.verdict", "pp3.harness.shards.count", "pp3.harness.shards.join")
 TRIAL = ("pp3.harness.trial.run", "pp3.harness.trial.judge", "pp3.harness.samplers.tensors")
+ENGINE = ("pp3.harness.engine.run", "pp3.harness.engine.judge")
 ROOTS = {  # by what `kind_of` says of a receipt
     "qualify": CAMPAIGN,
     "wire": (*CAMPAIGN, "pp3.harness.transport.run", "pp3.harness.transport.verdict"),
@@ -24,6 +25,9 @@ ROOTS = {  # by what `kind_of` says of a receipt
     "oracle": ("pp3.harness.exact.oracle",),
     "probe": ("pp3.harness.probe.run", "pp3.harness.probe.figures"),
     "trial": TRIAL,
+    "engine": (*ENGINE, "pp3.harness.engine.completions"),
+    "engine-pp3-reference": (*ENGINE, "pp3.harness.engine.reference"),
+    "engine-transformers": (*ENGINE, "pp3.harness.engine.transformers_engine"),
     "trial-image": (*TRIAL, "pp3.harness.image.load"),
     "trial-overlay": (
         *TRIAL,
@@ -39,11 +43,17 @@ VARIABLES = ("TRITON_INTERPRET", "TRITON_DEFAULT_FP_FUSION", "CUBLAS_WORKSPACE_C
 
 
 def kind_of(predicate: dict[str, Any]) -> str:
-    """Which roots the sources of a receipt are found from: a trial that names its image binds what loaded it too, and
-    one of overlays everything on their path."""
+    """Which roots the sources of a receipt are found from.
+
+    A trial that names its image binds what loaded it too, one of overlays everything on their path, an engine its
+    adapter.
+    """
     kind = str(predicate["kind"])
     if predicate.get("overlay"):
         return "trial-overlay"
+    if kind == "engine":
+        own = f"engine-{predicate['sampler']['name']}"
+        return own if own in ROOTS else kind
     return "trial-image" if kind == "trial" and predicate["sampler"].get("image") else kind
 
 

@@ -11,7 +11,10 @@ from pp3.harness.evidence.parts import (
     CellShape,
     Count,
     DeviationShape,
+    EngineCellShape,
+    EngineSamplerShape,
     EnumerationShape,
+    ExactShape,
     ExecutionShape,
     FiguresShape,
     KernelsShape,
@@ -128,6 +131,32 @@ class TrialShape(Strict, frozen=True):
     overlay: OverlayShape | None = None  # of a trial of the overlays that `pp3 prepare` writes
 
 
+class EngineShape(Strict, frozen=True):
+    """A qualification of a whole engine."""
+
+    kind: Literal["engine"]
+    profile: Literal["engine"]
+    assurance: Literal["self-attested"]
+    tool: dict[str, str]
+    run: dict[str, str]
+    environment: dict[str, Any]
+    sampler: EngineSamplerShape
+    plan: dict[str, Any]
+    plan_sha256: Sha256
+    seed: SeedShape
+    attempts: Annotated[int, msgspec.Meta(ge=1)]  # starts, where it was run in pieces
+    tokens: Count  # of all answers
+    cells: list[EngineCellShape]
+    exact: list[ExactShape]
+    breaches: dict[str, Count]
+    tests: list[dict[str, Any]]
+    resolution: str
+    verdict: str
+    reasons: list[str]
+    sentence: str
+    non_claims: list[str]
+
+
 class SurveyShape(Strict, frozen=True):
     """A survey of samplers."""
 
@@ -173,6 +202,7 @@ SHAPES: dict[str, type[Strict]] = {
     "exhaustive": ExhaustiveShape,
     "oracle": OracleShape,
     "trial": TrialShape,
+    "engine": EngineShape,
     "survey": SurveyShape,
     "probe": ProbeShape,
 }

@@ -15,8 +15,9 @@ from typing import Any
 from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, our_limits, plan_sha256
+from pp3.harness.engine.judge import Judgement as EngineJudgement
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
-from pp3.harness.evidence import execution, kernels, probe, provenance, survey, trial
+from pp3.harness.evidence import engine, execution, kernels, probe, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
 from pp3.harness.evidence.review import STALE, Review
@@ -123,7 +124,7 @@ def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
         for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
             yield Step(name=name, outcome=outcome, detail=detail)
         return
-    kinds = {"qualify": _qualify, "wire": _qualify, "trial": _trial, "probe": _probe}
+    kinds = {"qualify": _qualify, "wire": _qualify, "trial": _trial, "engine": _engine, "probe": _probe}
     yield from kinds.get(predicate["kind"], _exact)(predicate)
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
@@ -227,6 +228,22 @@ def _probe(predicate: dict[str, Any]) -> Iterator[Step]:
         yield ok(name, detail or concluded.verdict.value)
 
 
+def _engine(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a qualification of a whole engine."""
+    found = engine.steps(predicate)
+    for name in engine.STEPS[:-1]:
+        detail, _ = _at(name, next, found)
+        yield ok(name, detail)
+    detail, judged = _at(STATISTICS, next, found)
+    compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
+    compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
+    yield ok(STATISTICS, detail)
+    alpha = float(predicate["plan"]["alpha"])
+    yield ok(BUDGET, str(_at(BUDGET, budget, alpha, engine.WEIGHTS, judged.tests, predicate["tests"])))
+    _same_verdict(judged, predicate)
+    yield ok("verdict", judged.verdict.value)
+
+
 def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
     """What is said of the error budget that the plan divides."""
     weights = {family: float(share) for family, share in predicate["plan"]["weights"].items()}
@@ -234,7 +251,7 @@ def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
 
 
 def _same_verdict(
-    mine: Judgement | TrialJudgement | suite.Conclusion | oracle.Conclusion | figures.Conclusion,
+    mine: Judgement | TrialJudgement | EngineJudgement | suite.Conclusion | oracle.Conclusion | figures.Conclusion,
     predicate: dict[str, Any],
 ) -> None:
     for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):

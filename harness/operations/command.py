@@ -128,6 +128,9 @@ def merge(paths: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
     clock = time.perf_counter()
     folder, *others = map(Folder, paths)
     manifest = folder.manifest()
+    if manifest["kind"] == "engine":
+        way = "go on with pp3 qualify --engine --dir --resume"
+        raise CampaignError(f"{folder.path}: an engine is asked by one run; {way}")
     refuse_old_sources(manifest, folder)
     if len({path.resolve() for path in paths}) < len(paths):
         raise CampaignError(f"{', '.join(map(str, paths))}: one of them is given twice; give each once")

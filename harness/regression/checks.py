@@ -8,7 +8,7 @@ from typing import Any
 from pp3.harness.battery import number
 from pp3.harness.design import Check, design
 from pp3.harness.power import detectable
-from pp3.harness.regression.opened import SURVEY, TRIAL
+from pp3.harness.regression.opened import ENGINE, SURVEY, TRIAL
 
 UNRESOLVED = "unresolved"
 ORDER = ("certain", "pass", UNRESOLVED, "fail")  # each worse than the one before
@@ -56,7 +56,7 @@ def check_rows(old: dict[str, Any], new: dict[str, Any], changed: Collection[str
     one = {test["id"]: (test, test["detectable"]) for test in old["tests"]}
     other = {test["id"]: (test, test["detectable"]) for test in new["tests"]}
     if float(new["plan"]["power"]) != power:  # sizes of one power only can be compared
-        sizes = {check.id: number(detectable(check, power).size) for check in _planned(new)}
+        sizes = _sizes_at(new, power)
         other = {name: (test, sizes[name]) for name, (test, _) in other.items()}
     rows = []
     for name in [*one, *(name for name in other if name not in one)]:
@@ -84,6 +84,19 @@ def check_rows(old: dict[str, Any], new: dict[str, Any], changed: Collection[str
                 unit=before["unit"],
             )
         )
+    return rows
+
+
+def engine_rows(old: dict[str, Any], new: dict[str, Any]) -> list[CheckRow]:
+    """Every check of two engines on one model: those of a level, then those of exact comparisons."""
+    rows = check_rows(old, new, ())
+    one, other = ({row["id"]: "fail" if row["wrong"] else "pass" for row in p["exact"]} for p in (old, new))
+    for name in [*one, *(name for name in other if name not in one)]:
+        if name not in one or name not in other:
+            rows.append(_alone(name, name in one, one.get(name) or other[name]))
+            continue
+        change = _change(one[name], other[name], ORDER)
+        rows.append(CheckRow(id=name, old=one[name], new=other[name], change=change))
     return rows
 
 
@@ -144,6 +157,15 @@ def _change(old: str, new: str, order: Sequence[str]) -> Change:
 def worse_verdict(old: str, new: str) -> bool:
     """Whether a receipt's verdict became worse."""
     return _change(old, new, VERDICTS) is Change.WORSE
+
+
+def _sizes_at(predicate: dict[str, Any], power: float) -> dict[str, str]:
+    """The smallest effect that every check of a receipt's plan sees with another power than its own."""
+    if predicate["kind"] == ENGINE:
+        from pp3.harness.engine.plan import of_plan, seen
+
+        return {check.id: number(seen(check, power)) for check in of_plan(predicate["plan"]).checks}
+    return {check.id: number(detectable(check, power).size) for check in _planned(predicate)}
 
 
 def _planned(predicate: dict[str, Any]) -> list[Check]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from pp3.harness.design import check_id
 from pp3.harness.errors import Exit, ReceiptError
-from pp3.harness.regression.checks import Change, CheckRow, check_rows, exact_rows, worse_verdict
+from pp3.harness.regression.checks import Change, CheckRow, check_rows, engine_rows, exact_rows, worse_verdict
 from pp3.harness.regression.differences import Difference, differences, laws, not_correctness, other_laws
 from pp3.harness.regression.equality import not_promised
 from pp3.harness.regression.homogeneity import holm, two_sample
 from pp3.harness.regression.integers import Mismatch, first_mismatch, of_predicate
-from pp3.harness.regression.opened import CAMPAIGN, TRIAL, WIRE, Opened, cells_of
+from pp3.harness.regression.opened import CAMPAIGN, ENGINE, TRIAL, WIRE, Opened, cells_of
 from pp3.harness.regression.timings import Ratio, not_timing, ratios
 
 ALPHA = 1e-5  # of all two-sample tests of a comparison together
@@ -102,6 +102,8 @@ def compare(old: Opened, new: Opened, alpha: float = ALPHA) -> Comparison:
     counted = verified and old.kind in (CAMPAIGN, TRIAL, WIRE)
     same_seed = "seed" in one and one["seed"]["sha256"] == other["seed"]["sha256"]
     not_equal = not_promised(one, other) if same_seed and counted else ""
+    if same_seed and old.kind == ENGINE:
+        not_equal = "an engine draws its own numbers"
     cells: list[CellRow] = []
     checks: list[CheckRow] = []
     mismatch = None
@@ -110,6 +112,8 @@ def compare(old: Opened, new: Opened, alpha: float = ALPHA) -> Comparison:
         cells = _cell_rows(one, other, checks, alpha)
         if same_seed and not not_equal:
             mismatch = first_mismatch(of_predicate(one), of_predicate(other), outcomes(one))
+    elif old.kind == ENGINE:
+        checks = [] if refused else engine_rows(one, other)
     elif verified:
         checks = exact_rows(one, other)
     verdicts = (one["verdict"], other["verdict"])

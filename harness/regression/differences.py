@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from pp3.harness.echo import echo
-from pp3.harness.regression.opened import SURVEY, TRIAL, Opened, identity
+from pp3.harness.regression.opened import ENGINE, SURVEY, TRIAL, Opened, identity
 
 ABSENT = "-"
 
@@ -67,7 +67,10 @@ def other_laws(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def laws(predicate: dict[str, Any]) -> dict[str, str]:
     """Digest of the law of every target."""
-    return {target["name"]: target["lawSha256"] for target in predicate["plan"]["targets"]}
+    plan = predicate["plan"]
+    if predicate.get("kind") == ENGINE:
+        return {plan["target"]: plan["lawSha256"]}
+    return {target["name"]: target["lawSha256"] for target in plan["targets"]}
 
 
 def _values(topic: Topic, opened: Opened) -> Iterator[tuple[str, str]]:

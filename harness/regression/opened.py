@@ -10,7 +10,7 @@ from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import read
 from pp3.harness.evidence.verify import Verified, verify
 
-CAMPAIGN, TRIAL, SURVEY, WIRE = "qualify", "trial", "survey", "wire"
+CAMPAIGN, TRIAL, SURVEY, WIRE, ENGINE = "qualify", "trial", "survey", "wire", "engine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Opened:
 
     @property
     def kind(self) -> str:
-        """qualify, wire, trial, oracle, exhaustive or survey."""
+        """qualify, wire, trial, engine, oracle, exhaustive, survey or probe."""
         return str(self.predicate["kind"])
 
     @property
@@ -82,6 +82,9 @@ def identity(predicate: dict[str, Any]) -> dict[str, str]:
     """What the sampler ran on, in plain strings."""
     if predicate["kind"] == SURVEY:
         return {}
+    if predicate["kind"] == ENGINE:
+        settings = predicate["sampler"]["device"]
+        return {"gpu": settings["device"]} if settings.get("device", "cpu") != "cpu" else {}
     found = predicate["sampler"]["device"] if predicate["kind"] == TRIAL else predicate["kernels"]["identity"]
     return dict(found)
 
@@ -104,6 +107,8 @@ def requests_of(predicate: dict[str, Any]) -> int:
         from pp3.harness.evidence.trial import trial_of
 
         return trial_of(predicate).requests
+    if predicate["kind"] == ENGINE:
+        return sum(int(condition["asks"]) for condition in predicate["plan"]["conditions"])
     return sum(int(row["requests"]) for row in predicate.get("samplers", []))
 
 
@@ -127,6 +132,7 @@ def open_sampled(path: Path, command: str) -> Opened:
         WIRE: "its path is a part of it: run `pp3 qualify --path wire` with its counter again, and compare the two",
         SURVEY: "give the receipt of one of its trials, which lie beside it",
         "oracle": "its integers are exact: run `pp3 oracle`, and compare the two receipts",
+        ENGINE: "its engine draws its own numbers: run `pp3 qualify --engine` again",
         "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",
         "probe": "its integers are clocks: run `pp3 probe`, whose ratios hold within one run",
     }

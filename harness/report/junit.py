@@ -151,6 +151,8 @@ def _cases(p: dict[str, Any]) -> Iterator[Case]:
         yield _exact("contract", name, count if told else 0, "times broken")  # rounding may explain those of a trial
     for name, why in p.get("broken", {}).items():
         yield Case(group="contract", name=name, result=Result.FAILED, type="broken off", message=why)
+    for row in p.get("exact", []):
+        yield _exact("exact", row["id"], row["wrong"], f"of {row['compared']:,} are wrong")
     for row in p.get("enumerations", []):
         yield _named(p, "enumeration", str(row["id"]))
     for row in p.get("policies", []):

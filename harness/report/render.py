@@ -10,7 +10,7 @@ import jinja2
 from pp3.harness.errors import CampaignError, PP3Error
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.exact.pairs import excluded_rate
-from pp3.harness.report import campaign, exact, probe, survey, trial
+from pp3.harness.report import campaign, engine, exact, probe, survey, trial
 from pp3.harness.report.alarm import Alarm
 from pp3.harness.report.template import fill
 
@@ -20,6 +20,7 @@ PAGES: dict[str, tuple[str, Context]] = {
     "qualify": ("campaign.html", campaign.context),
     "wire": ("wire.html", campaign.context),
     "trial": ("trial.html", trial.context),
+    "engine": ("engine.html", engine.context),
     "oracle": ("oracle.html", exact.oracle),
     "exhaustive": ("exhaustive.html", exact.exhaustive),
     "survey": ("survey.html", survey.context),
