@@ -18,6 +18,13 @@ class Finish(Enum):
     ABORTED = "aborted"
 
 
+class Logprobs(Enum):
+    """Which law an answer's log-probabilities are of."""
+
+    MODEL = "model"  # the checkpoint's, whatever the request's parameters
+    TEMPERED = "tempered"  # after bias, penalty and temperature, before filters
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """One request: prompt token ids and every parameter that changes the law."""
@@ -63,6 +70,10 @@ class Facts:
     vocab: int
     settings: Mapping[str, str]  # dtype, device, attention, server build: what can change a number
     stop_emitted: bool  # whether the stop token is part of the answer
+    replays: frozenset[str] = frozenset()  # where an equal seed gives equal tokens: "alone", "batch", "order", "slot"
+    most_concurrent: int = 0  # requests that it can have in flight; 0: no limit
+    filters: str | None = None  # its line of filter_rules.ENGINES; None: it is not known
+    logprobs_of: Logprobs = Logprobs.MODEL
 
 
 class Engine(Protocol):
