@@ -110,7 +110,7 @@ class LlamaCpp:
             "top_p": 1.0 if ask.top_p is None else ask.top_p,
             "min_p": ask.min_p or 0.0,
             "repeat_penalty": 1.0 if ask.repetition_penalty is None else ask.repetition_penalty,
-            "repeat_last_n": 0 if ask.repetition_penalty is None else -1,
+            "repeat_last_n": 0 if ask.repetition_penalty is None else len(ask.prompt) + ask.length,
             "seed": -1 if ask.seed is None else ask.seed,
             "ignore_eos": ask.ignore_eos,
             "return_tokens": True,

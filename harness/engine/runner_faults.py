@@ -51,12 +51,11 @@ class OnePath(Runner):
 
 
 class StaleDraft(Runner):
-    """The first draft of a step is drawn after the token before the last one, and judged as if after the last."""
+    """Every draft of a step is drawn after the last token but one, and judged as if after the token before it."""
 
     def drafter_class(self, request: Request, before: int) -> int:
         """See Runner."""
-        stale = len(request.tokens) > 1 and before == request.last
-        return super().drafter_class(request, request.tokens[-2] if stale else before)
+        return super().drafter_class(request, request.tokens[-2] if len(request.tokens) > 1 else before)
 
 
 class NothingStops(Runner):
