@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy import stats
+
 from pp3.harness.engine.contract import Ask, Finish
 from pp3.harness.engine.model import Model, Rule, law, load
+from pp3.harness.engine.rows import RowTable
 from pp3.harness.engine.runner import SESSION, Emitted, Request, Runner
 from pp3.harness.engine.runner_faults import FAULTS
 from pp3.harness.filters import ENGINES, law_of_logits
 from pp3.kernels.addressing import Purpose, request_key, words
 from pp3.targets.filtered import Settings
 from pp3.targets.target import ONE
-from scipy import stats
 
 CHAIN = load("chain-64")
 DEPTH = 3
@@ -64,7 +66,7 @@ def transitions(plan: Sequence[Ask], answers: Sequence[tuple[int, ...]], model: 
     counts = np.zeros(model.weights.shape, np.int64)
     for ask, tokens in zip(plan, answers, strict=True):
         before = [ask.prompt[-1], *tokens][:-1] if tokens else []
-        np.add.at(counts, (model.class_of[before], list(tokens)), 1)
+        np.add.at(counts, (model.class_of[before], np.array(tokens, np.int64)), 1)
     return counts
 
 
@@ -151,9 +153,7 @@ SETTINGS = {
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_filters_are_those_of_the_oracle(settings: Settings) -> None:
     # FP32 logits of the oracle's row are off by 2^-24 of |logit| < 17 at most, so a probability by 17 * 2^-24 / T
-    rule = Rule(
-        temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p
-    )
+    rule = Rule(temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p)
     for row in range(0, 59, 7):
         with np.errstate(divide="ignore"):
             logits = np.log(CHAIN.weights[row] / ONE).astype(np.float32)
@@ -214,7 +214,8 @@ def test_nothing_follows_a_stop_and_nothing_exceeds_the_length(depth: int, reque
         for tokens, finish in zip(tokens_of(got), finishes, strict=True):
             assert not ends & set(tokens[:-1])
             assert (tokens[-1] in ends) == (finish is Finish.STOP)
-            assert len(tokens) <= 25 and (finish is Finish.STOP or len(tokens) == 25)
+            assert len(tokens) <= 25
+            assert finish is Finish.STOP or len(tokens) == 25
     ignoring = [replace(ask, ignore_eos=True) for ask in doors]
     assert {len(tokens) for tokens in tokens_of(run(Runner(CHAIN, slots=6, depth=depth), ignoring))} == {25}
 
@@ -232,8 +233,8 @@ def test_laws_that_are_forgotten_are_found_again(request: pytest.FixtureRequest)
     plan = asks(6, 30, seed_of(request))
     large = Runner(CHAIN, slots=3, depth=DEPTH)
     small = Runner(CHAIN, slots=3, depth=DEPTH)
-    room = 3 * (DEPTH + 1)
-    small.table.rows = type(small.table.rows)(*(part[: room + 2] for part in small.table.rows))
+    small.table = RowTable(CHAIN.vocab, 3 * (DEPTH + 1), capacity=0)
+    assert len(small.table.rows.valid) < CHAIN.vocab
     assert tokens_of(run(small, plan)) == tokens_of(run(large, plan))
 
 
@@ -245,7 +246,7 @@ def test_a_target_that_is_no_chain_of_its_own_law_is_served_too() -> None:
     assert (model.weights[model.class_of[before], list(tokens)] > 0).all()
 
 
-# What a fault changes, as (slots, plan, who hangs up, answers that differ from the sound ones'), and where it is silent.
+# Slots, plan, who hangs up after how many tokens, and whose answers differ from the sound engine's.
 Probe = tuple[int, list[Ask], dict[int, int], set[int]]
 
 
@@ -310,7 +311,8 @@ def test_nothing_stops_and_past_stop_go_on() -> None:
     past = tokens_of(run(FAULTS["past-stop"].runner(CHAIN, slots=5, depth=DEPTH), plan))
     assert {len(tokens) for tokens in endless} == {60} != {len(tokens) for tokens in sound}
     longer = [(one, other) for one, other in zip(sound, past, strict=True) if one != other]
-    assert longer and all(other[: len(one)] == one and len(other) <= len(one) + DEPTH for one, other in longer)
+    assert longer
+    assert all(other[: len(one)] == one and len(other) <= len(one) + DEPTH for one, other in longer)
 
 
 def test_other_logprobs_are_those_of_the_position_before() -> None:

@@ -116,6 +116,7 @@ class CompletionsEngine:
             filters=filters or self._dialect.filters,
             logprobs_of=self._dialect.logprobs_of,
         )
+        self._hang_up()
 
     def answers(self, asks: Sequence[Ask], concurrency: int) -> Iterator[Answer]:
         """See the contract: one thread and connection each; the next ask is sent when an answer has come whole."""

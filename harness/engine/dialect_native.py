@@ -142,5 +142,4 @@ class LlamaCpp:
             "dtype": str(about.get("model_ftype", "unknown")),
             "samplers": " ".join(defaults["params"]["samplers"]),
             "slots": str(about["total_slots"]),
-            "speculative": str(defaults["params"].get("speculative.types", "unknown")),
         }

@@ -7,14 +7,14 @@ import numpy.typing as npt
 
 from pp3.kernels.reference import TargetRows, quantise
 
-CAPACITY_BYTES = 1 << 28
+CAPACITY_BYTES, MOST_ROWS = 1 << 28, 4096
 
 
 class RowTable:
     """Laws by key, at most so many; when it is full, every law is forgotten and found anew."""
 
-    def __init__(self, vocab: int, most_at_once: int) -> None:
-        rows = max(2 * most_at_once, min(4096, CAPACITY_BYTES // (16 * vocab)))
+    def __init__(self, vocab: int, most_at_once: int, capacity: int = CAPACITY_BYTES) -> None:
+        rows = max(2 * most_at_once, min(MOST_ROWS, capacity // (16 * vocab)))
         self._index: dict[Hashable, int] = {}
         self._most_at_once = most_at_once
         self.rows = TargetRows(
@@ -37,7 +37,7 @@ class RowTable:
         """Put a law [vocab] into the table."""
         index = len(self._index)
         one = quantise(probs[None])
-        for whole, part in zip(self.rows, one, strict=True):
-            whole[index] = part[0]
+        self.rows.valid[index], self.rows.argmax[index] = one.valid[0], one.argmax[0]
+        self.rows.quanta[index], self.rows.running[index] = one.quanta[0], one.running[0]
         self._index[key] = index
         return index
