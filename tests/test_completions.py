@@ -225,6 +225,7 @@ def test_what_is_served_is_told(url: str) -> None:
     assert facts.settings == {"model": "toy", "target": "chain-64", "slots": "4", "depth": str(DEPTH)}
     assert {"speculate", "steps", "seed", "stop"} <= facts.supports
     assert facts.filters == "vllm-torch"
+    assert facts.replays == {"alone", "batch", "order", "slot"}
     assert not {"speculate", "steps"} & connect(url, "toy", 64, speculate=False).facts.supports
 
 

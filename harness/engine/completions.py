@@ -22,7 +22,13 @@ OWNERS: dict[str, Dialect] = {  # `owned_by` of GET /v1/models
     "vllm": Vllm(),
     "sglang": Sglang(),
     "llamacpp": LlamaCpp(),
-    "pp3": Vllm(name="pp3", own=True, supports=Vllm().supports | {"speculate", "steps"}, filters="vllm-torch"),
+    "pp3": Vllm(
+        name="pp3",
+        own=True,
+        supports=Vllm().supports | {"speculate", "steps"},
+        replays=frozenset({"alone", "batch", "order", "slot"}),
+        filters="vllm-torch",
+    ),
 }
 NAMES = ("auto", "openai", *(known.name for known in OWNERS.values()))
 PAUSE, LONGEST_PAUSE = 0.25, 8.0  # seconds before asking again, doubled each time
@@ -113,6 +119,7 @@ class CompletionsEngine:
             vocab=vocab,
             settings={"model": self.model, **settings},
             stop_emitted=self._dialect.stop_emitted,
+            replays=self._dialect.replays,
             filters=filters or self._dialect.filters,
             logprobs_of=self._dialect.logprobs_of,
         )

@@ -9,6 +9,7 @@ from pp3.harness.engine.transport import AttemptError
 
 Body = dict[str, Any]
 FINISHES = {"length": Finish.LENGTH, "limit": Finish.LENGTH, "stop": Finish.STOP, "eos": Finish.STOP}
+ALONE = frozenset({"alone"})
 EVERYWHERE = frozenset({"seed", "top_p", "logit_bias", "logprobs", "abort_after"})
 
 
@@ -46,6 +47,10 @@ class Dialect(Protocol):
     @property
     def stop_emitted(self) -> bool:
         """See Facts."""
+
+    @property
+    def replays(self) -> frozenset[str]:
+        """See Facts: what the engine's own documentation claims of its seeds."""
 
     @property
     def logprobs_of(self) -> Logprobs:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pp3.harness.engine.contract import Ask, Logprobs
-from pp3.harness.engine.dialect import EVERYWHERE, Body, Part, finish_of, floats, integers, refusal
+from pp3.harness.engine.dialect import ALONE, EVERYWHERE, Body, Part, finish_of, floats, integers, refusal
 from pp3.harness.engine.transport import AttemptError
 
 SGLANG_TELLS = (
@@ -28,6 +28,7 @@ class Sglang:
     about: str | None = "/server_info"
     supports: frozenset[str] = EVERYWHERE | {"top_k", "min_p", "repetition_penalty", "stop"}
     stop_emitted: bool = True
+    replays: frozenset[str] = frozenset()  # "alone" and more under --enable-deterministic-inference
     logprobs_of: Logprobs = Logprobs.TEMPERED  # unless SGLANG_RETURN_ORIGINAL_LOGPROB is set
     filters: str | None = None  # sglang-torch, flashinfer or flashinfer-joint
 
@@ -97,6 +98,7 @@ class LlamaCpp:
     about: str | None = "/props"
     supports: frozenset[str] = EVERYWHERE | {"top_k", "min_p", "repetition_penalty"}
     stop_emitted: bool = True
+    replays: frozenset[str] = ALONE
     logprobs_of: Logprobs = Logprobs.MODEL
     filters: str | None = "llama.cpp"
 

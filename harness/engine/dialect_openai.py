@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pp3.harness.engine.contract import Ask, Logprobs
-from pp3.harness.engine.dialect import EVERYWHERE, Body, Part, finish_of, floats, integers, refusal
+from pp3.harness.engine.dialect import ALONE, EVERYWHERE, Body, Part, finish_of, floats, integers, refusal
 from pp3.harness.engine.transport import AttemptError
 
 
@@ -22,6 +22,7 @@ class Vllm:
     own: bool = False  # our own server
     supports: frozenset[str] = EVERYWHERE | {"top_k", "min_p", "repetition_penalty", "stop"}
     stop_emitted: bool = True
+    replays: frozenset[str] = ALONE
     logprobs_of: Logprobs = Logprobs.MODEL  # --logprobs-mode raw_logprobs, the default
     filters: str | None = None  # by platform: vllm-torch on a CPU, vllm-triton or vllm-flashinfer on a GPU
 
@@ -72,6 +73,7 @@ class OpenAI:
     about: str | None = None
     supports: frozenset[str] = EVERYWHERE
     stop_emitted: bool = False
+    replays: frozenset[str] = frozenset()
     logprobs_of: Logprobs = Logprobs.MODEL
     filters: str | None = None
 
