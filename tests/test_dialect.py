@@ -1,15 +1,21 @@
 """What each dialect sends and reads. Replies marked real were recorded from the engine that is named."""
 
+import inspect
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pp3.harness.engine import server
+from pp3.harness.engine.completions import LONGEST_PAUSE, OWNERS, PATIENCE, PAUSE, connect
 from pp3.harness.engine.contract import Ask, Finish
 from pp3.harness.engine.dialect import Dialect, Part
 from pp3.harness.engine.dialect_native import LlamaCpp, Sglang
 from pp3.harness.engine.dialect_openai import OpenAI, Vllm
-from pp3.harness.engine.transport import AttemptError
+from pp3.harness.engine.transport import RETRIED, AttemptError
+from pp3.harness.filters import ENGINES
 
 BARE = Ask(number=0, prompt=(5, 9), length=4)
 FULL = Ask(
@@ -280,3 +286,25 @@ def test_what_can_change_a_number_is_told() -> None:
         "b11549",
         {"dtype": "all F32", "samplers": "top_k temperature", "slots": "4"},
     )
+
+
+def test_the_page_says_what_is_so() -> None:
+    """docs/engine-http.md: limits, dialects, filters, the server's options and the examples."""
+    folder = Path(__file__).resolve().parents[1] / "docs"
+    page = (folder / "engine-http.md").read_text("utf-8")
+    flat = " ".join(page.split())
+    codes = re.search(r"a timeout, ([\d, and]+), a reply", flat)
+    assert codes
+    assert {int(code) for code in re.findall(r"\d+", codes[1])} == RETRIED
+    assert f"after {PAUSE:g} s, doubled each time up to {LONGEST_PAUSE:g} s" in flat
+    assert f"`Retry-After` says, up to {PATIENCE:g} s" in flat
+    assert f"at most `retries` times ({inspect.signature(connect).parameters['retries'].default})" in flat
+    told = {name for dialect in OWNERS.values() for name in (dialect.filters,) if name}
+    assert told <= {name for name in ENGINES if f"`{name}`" in page}
+    options = {option for param in server.main.params for option in param.opts}
+    line = re.search(r"`python -m pp3\.harness\.engine\.server ([^`]*)`", page)
+    assert line
+    assert set(re.findall(r"--[a-z]+", line[1])) <= options
+    examples = set(re.findall(r"\(examples/([\w.]+)\)", page))
+    assert examples == {"llama_cpp_logprobs.py", "llama_cpp_server.py", "vllm_expand.py"}
+    assert all((folder / "examples" / name).is_file() for name in examples)

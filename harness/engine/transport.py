@@ -129,6 +129,8 @@ class Line:
             try:
                 connection.request(method, self.address.base + path, content, self._headers(content))
                 self._socket = connection.sock
+                if self._hung_up:
+                    raise HungUpError
                 response = connection.getresponse()
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 self.drop()
