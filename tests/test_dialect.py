@@ -154,6 +154,13 @@ def test_a_request_says_every_parameter(dialect: Dialect, ask: Ask, body: dict[s
     assert dialect.body(ask, "toy") == body
 
 
+def test_what_an_engine_does_not_offer_while_it_speculates_is_not_asked_for() -> None:
+    assert Vllm().supports(False) - Vllm().supports(True) == {"min_p", "logit_bias"}
+    assert Vllm(own=True).supports(True) - Vllm(own=True).supports(False) == {"speculate", "steps"}
+    assert "stop" not in LlamaCpp().supports(True)
+    assert Sglang().supports(True) == Sglang().supports(False)
+
+
 def test_only_our_own_server_is_asked_for_steps() -> None:
     own = Vllm(own=True).body(BARE, "toy")
     assert own == {**Vllm().body(BARE, "toy"), "speculate": True, "return_steps": True}

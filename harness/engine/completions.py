@@ -25,7 +25,6 @@ OWNERS: dict[str, Dialect] = {  # `owned_by` of GET /v1/models
     "pp3": Vllm(
         name="pp3",
         own=True,
-        supports=Vllm().supports | {"speculate", "steps"},
         replays=frozenset({"alone", "batch", "order", "slot"}),
         filters="vllm-torch",
     ),
@@ -110,12 +109,11 @@ class CompletionsEngine:
         version, settings = self._about()
         if "max_model_len" in entry:
             settings["max_model_len"] = str(entry["max_model_len"])
-        supports = self._dialect.supports
         self.facts = Facts(
             name=f"{self._dialect.name} over HTTP",
             version=version,
             speculative=speculate,
-            supports=supports if speculate else supports - {"speculate", "steps"},
+            supports=self._dialect.supports(speculate),
             vocab=vocab,
             settings={"model": self.model, **settings},
             stop_emitted=self._dialect.stop_emitted,

@@ -41,10 +41,6 @@ class Dialect(Protocol):
         """Where the version is told."""
 
     @property
-    def supports(self) -> frozenset[str]:
-        """See Facts."""
-
-    @property
     def stop_emitted(self) -> bool:
         """See Facts."""
 
@@ -59,6 +55,9 @@ class Dialect(Protocol):
     @property
     def filters(self) -> str | None:
         """See Facts; None where it depends on how the engine was started."""
+
+    def supports(self, speculative: bool) -> frozenset[str]:
+        """See Facts: of an engine that was started with speculation or without."""
 
     def body(self, ask: Ask, model: str) -> Body:
         """The JSON of a request."""

@@ -26,11 +26,14 @@ class Sglang:
     name: str = "sglang"
     path: str = "/generate"
     about: str | None = "/server_info"
-    supports: frozenset[str] = EVERYWHERE | {"top_k", "min_p", "repetition_penalty", "stop"}
     stop_emitted: bool = True
     replays: frozenset[str] = frozenset()  # "alone" and more under --enable-deterministic-inference
     logprobs_of: Logprobs = Logprobs.TEMPERED  # unless SGLANG_RETURN_ORIGINAL_LOGPROB is set
     filters: str | None = None  # sglang-torch, flashinfer or flashinfer-joint
+
+    def supports(self, speculative: bool) -> frozenset[str]:
+        """See Dialect."""
+        return EVERYWHERE | {"top_k", "min_p", "repetition_penalty", "stop"}
 
     def body(self, ask: Ask, model: str) -> Body:
         """See Dialect. `model` is checked beforehand: /generate takes none."""
@@ -96,11 +99,14 @@ class LlamaCpp:
     name: str = "llama.cpp"
     path: str = "/completion"
     about: str | None = "/props"
-    supports: frozenset[str] = EVERYWHERE | {"top_k", "min_p", "repetition_penalty"}
     stop_emitted: bool = True
     replays: frozenset[str] = ALONE
     logprobs_of: Logprobs = Logprobs.MODEL
     filters: str | None = "llama.cpp"
+
+    def supports(self, speculative: bool) -> frozenset[str]:
+        """See Dialect."""
+        return EVERYWHERE | {"top_k", "min_p", "repetition_penalty"}
 
     def body(self, ask: Ask, model: str) -> Body:
         """See Dialect. What its defaults would filter is switched off; the order of its samplers is left as it is."""

@@ -20,11 +20,17 @@ class Vllm:
     path: str = "/v1/completions"
     about: str | None = "/version"
     own: bool = False  # our own server
-    supports: frozenset[str] = EVERYWHERE | {"top_k", "min_p", "repetition_penalty", "stop"}
     stop_emitted: bool = True
     replays: frozenset[str] = ALONE
     logprobs_of: Logprobs = Logprobs.MODEL  # --logprobs-mode raw_logprobs, the default
     filters: str | None = None  # by platform: vllm-torch on a CPU, vllm-triton or vllm-flashinfer on a GPU
+
+    def supports(self, speculative: bool) -> frozenset[str]:
+        """See Dialect. vLLM refuses min_p and logit_bias while it speculates."""
+        offered = EVERYWHERE | {"top_k", "min_p", "repetition_penalty", "stop"}
+        if self.own:
+            return offered | {"speculate", "steps"} if speculative else offered
+        return offered - {"min_p", "logit_bias"} if speculative else offered
 
     def body(self, ask: Ask, model: str) -> Body:
         """See Dialect."""
@@ -71,11 +77,14 @@ class OpenAI:
     name: str = "openai"
     path: str = "/v1/completions"
     about: str | None = None
-    supports: frozenset[str] = EVERYWHERE
     stop_emitted: bool = False
     replays: frozenset[str] = frozenset()
     logprobs_of: Logprobs = Logprobs.MODEL
     filters: str | None = None
+
+    def supports(self, speculative: bool) -> frozenset[str]:
+        """See Dialect."""
+        return EVERYWHERE
 
     def body(self, ask: Ask, model: str) -> Body:
         """See Dialect."""
