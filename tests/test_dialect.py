@@ -1,0 +1,317 @@
+"""What each dialect sends and reads. Replies marked real were recorded from the engine that is named."""
+
+import inspect
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pp3.harness.engine import server
+from pp3.harness.engine.completions import LONGEST_PAUSE, OWNERS, PATIENCE, PAUSE, connect
+from pp3.harness.engine.contract import Ask, Finish
+from pp3.harness.engine.dialect import Dialect, Part
+from pp3.harness.engine.dialect_native import LlamaCpp, Sglang
+from pp3.harness.engine.dialect_openai import OpenAI, Vllm
+from pp3.harness.engine.transport import RETRIED, AttemptError
+from pp3.harness.filters import ENGINES
+
+BARE = Ask(number=0, prompt=(5, 9), length=4)
+FULL = Ask(
+    number=0,
+    prompt=(5, 9),
+    length=4,
+    temperature=0.5,
+    seed=7,
+    top_k=3,
+    top_p=0.9,
+    min_p=0.1,
+    logit_bias={4: 1.5},
+    repetition_penalty=1.2,
+    logprobs=0,
+    stop=(3,),
+    ignore_eos=False,
+    abort_after=2,
+)
+OFF = {"temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "ignore_eos": True}
+BODIES: dict[str, tuple[Dialect, Ask, dict[str, Any]]] = {
+    "vllm-bare": (
+        Vllm(),
+        BARE,
+        {
+            **OFF,
+            "model": "toy",
+            "prompt": [5, 9],
+            "max_tokens": 4,
+            "top_k": 0,
+            "repetition_penalty": 1.0,
+            "stop_token_ids": [],
+            "skip_special_tokens": False,
+            "return_token_ids": True,
+            "stream": False,
+        },
+    ),
+    "vllm-full": (
+        Vllm(),
+        FULL,
+        {
+            "model": "toy",
+            "prompt": [5, 9],
+            "max_tokens": 4,
+            "temperature": 0.5,
+            "seed": 7,
+            "top_k": 3,
+            "top_p": 0.9,
+            "min_p": 0.1,
+            "logit_bias": {"4": 1.5},
+            "repetition_penalty": 1.2,
+            "logprobs": 0,
+            "stop_token_ids": [3],
+            "ignore_eos": False,
+            "skip_special_tokens": False,
+            "return_token_ids": True,
+            "stream": True,
+        },
+    ),
+    "llama.cpp-bare": (
+        LlamaCpp(),
+        BARE,
+        {
+            **OFF,
+            "prompt": [5, 9],
+            "n_predict": 4,
+            "top_k": 0,
+            "repeat_penalty": 1.0,
+            "repeat_last_n": 0,
+            "seed": -1,
+            "return_tokens": True,
+            "stream": False,
+        },
+    ),
+    "llama.cpp-full": (
+        LlamaCpp(),
+        FULL,
+        {
+            "prompt": [5, 9],
+            "n_predict": 4,
+            "temperature": 0.5,
+            "seed": 7,
+            "top_k": 3,
+            "top_p": 0.9,
+            "min_p": 0.1,
+            "logit_bias": [[4, 1.5]],
+            "repeat_penalty": 1.2,
+            "repeat_last_n": 6,
+            "n_probs": 1,
+            "ignore_eos": False,
+            "return_tokens": True,
+            "stream": True,
+        },
+    ),
+    "sglang-full": (
+        Sglang(),
+        FULL,
+        {
+            "input_ids": [5, 9],
+            "stream": True,
+            "return_logprob": True,
+            "top_logprobs_num": 0,
+            "sampling_params": {
+                "max_new_tokens": 4,
+                "temperature": 0.5,
+                "sampling_seed": 7,
+                "top_k": 3,
+                "top_p": 0.9,
+                "min_p": 0.1,
+                "logit_bias": {"4": 1.5},
+                "repetition_penalty": 1.2,
+                "stop_token_ids": [3],
+                "ignore_eos": False,
+                "skip_special_tokens": False,
+                "no_stop_trim": True,
+            },
+        },
+    ),
+    "openai-bare": (
+        OpenAI(texts={"a": 0}),
+        BARE,
+        {
+            "model": "toy",
+            "prompt": [5, 9],
+            "max_tokens": 4,
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "logprobs": 1,
+            "stream": False,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("dialect", "ask", "body"), BODIES.values(), ids=BODIES)
+def test_a_request_says_every_parameter(dialect: Dialect, ask: Ask, body: dict[str, Any]) -> None:
+    assert dialect.body(ask, "toy") == body
+
+
+def test_what_an_engine_does_not_offer_while_it_speculates_is_not_asked_for() -> None:
+    assert Vllm().supports(False) - Vllm().supports(True) == {"min_p", "logit_bias"}
+    assert Vllm(own=True).supports(True) - Vllm(own=True).supports(False) == {"speculate", "steps"}
+    assert "stop" not in LlamaCpp().supports(True)
+    assert Sglang().supports(True) == Sglang().supports(False)
+
+
+def test_only_our_own_server_is_asked_for_steps() -> None:
+    own = Vllm(own=True).body(BARE, "toy")
+    assert own == {**Vllm().body(BARE, "toy"), "speculate": True, "return_steps": True}
+
+
+VLLM = {  # real: vLLM 0.32.0
+    "id": "cmpl-adf8301e1b191f6e",
+    "object": "text_completion",
+    "model": "toy",
+    "choices": [
+        {
+            "index": 0,
+            "text": " t47 t25 t54 t21",
+            "logprobs": {
+                "text_offset": [0, 11, 22, 33],
+                "token_logprobs": [-3.7245519161224365, -4.542275905609131, -2.9158358573913574, -4.654655456542969],
+                "tokens": ["t47", "t25", "t54", "t21"],
+                "top_logprobs": [],
+            },
+            "finish_reason": "length",
+            "stop_reason": None,
+            "token_ids": [47, 25, 54, 21],
+            "prompt_token_ids": [5, 9],
+        }
+    ],
+    "usage": {"prompt_tokens": 2, "total_tokens": 6, "completion_tokens": 4},
+}
+LLAMA = {  # real: llama.cpp build 11549
+    "index": 0,
+    "content": "t6t20",
+    "tokens": [6, 20],
+    "stop": True,
+    "tokens_predicted": 2,
+    "tokens_evaluated": 2,
+    "stop_type": "limit",
+    "completion_probabilities": [
+        {"id": 6, "token": "t6", "logprob": -2.7955965995788574, "top_logprobs": [{"id": 3, "logprob": -2.31768}]},
+        {"id": 20, "token": "t20", "logprob": -2.596313238143921, "top_logprobs": [{"id": 20, "logprob": -2.596313}]},
+    ],
+}
+LLAMA_EVENT = {"index": 0, "content": "t6", "tokens": [6], "stop": False, "id_slot": -1, "tokens_predicted": 1}  # real
+LLAMA_END = {"tokens": [59, 59, 63], "stop": True, "tokens_predicted": 3, "stop_type": "eos"}  # real, shortened
+SGLANG = {
+    "output_ids": [8, 3],
+    "meta_info": {
+        "completion_tokens": 2,
+        "finish_reason": {"type": "stop", "matched": 3},
+        "output_token_logprobs": [[-0.25, 8, None], [-1.5, 3, None]],
+    },
+}
+PARTS: dict[str, tuple[Dialect, Any, Part]] = {
+    "vllm": (
+        Vllm(),
+        VLLM,
+        Part(
+            tokens=(47, 25, 54, 21),
+            logprobs=(-3.7245519161224365, -4.542275905609131, -2.9158358573913574, -4.654655456542969),
+            finish=Finish.LENGTH,
+            counted=4,
+        ),
+    ),
+    "llama.cpp": (
+        LlamaCpp(),
+        LLAMA,
+        Part(tokens=(6, 20), logprobs=(-2.7955965995788574, -2.596313238143921), finish=Finish.LENGTH, counted=2),
+    ),
+    "llama.cpp-event": (LlamaCpp(), LLAMA_EVENT, Part(tokens=(6,))),
+    "llama.cpp-end": (LlamaCpp(), LLAMA_END, Part(tokens=(59, 59, 63), finish=Finish.STOP, counted=3)),
+    "sglang": (
+        Sglang(),
+        SGLANG,
+        Part(tokens=(8, 3), logprobs=(-0.25, -1.5), finish=Finish.STOP, counted=2, from_start=True),
+    ),
+    "openai": (
+        OpenAI(texts={"a": 1, " b": 2}),
+        {"choices": [{"finish_reason": "stop", "logprobs": {"tokens": ["a", " b"], "token_logprobs": [-1.0, None]}}]},
+        Part(tokens=(1, 2), logprobs=(-1.0, -math.inf), finish=Finish.STOP),
+    ),
+}
+
+
+@pytest.mark.parametrize(("dialect", "reply", "part"), PARTS.values(), ids=PARTS)
+def test_a_reply_is_read(dialect: Dialect, reply: Any, part: Part) -> None:
+    assert dialect.part(reply) == part
+
+
+REFUSED: dict[str, tuple[Dialect, Any, str]] = {
+    "vllm-old": (Vllm(), {"choices": [{"text": "a", "finish_reason": "stop"}]}, "no token_ids"),
+    "vllm-float": (Vllm(), {"choices": [{"token_ids": [1.0], "finish_reason": "stop"}]}, "a token id is no integer"),
+    "vllm-reason": (
+        Vllm(),
+        {"choices": [{"token_ids": [1], "finish_reason": "error"}]},
+        "ended an answer with 'error'",
+    ),
+    "sglang-abort": (
+        Sglang(),
+        {
+            "output_ids": [1],
+            "meta_info": {"completion_tokens": 1, "finish_reason": {"type": "abort", "message": "no memory"}},
+        },
+        "gave the request up: no memory",
+    ),
+    "llama.cpp-error": (LlamaCpp(), {"error": {"message": "context shift"}}, "the engine says: context shift"),
+    "openai-none": (OpenAI(texts={}), {"choices": [{"finish_reason": "stop", "logprobs": None}]}, "no logprobs"),
+    "openai-other": (
+        OpenAI(texts={"a": 0}),
+        {"choices": [{"finish_reason": "stop", "logprobs": {"tokens": ["a", "b"], "token_logprobs": [0, 0]}}]},
+        "1 of 2 tokens have texts that the tokenizer does not know",
+    ),
+}
+
+
+@pytest.mark.parametrize(("dialect", "reply", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_reply_that_cannot_be_counted_is_refused(dialect: Dialect, reply: Any, said: str) -> None:
+    with pytest.raises(AttemptError, match=said):
+        dialect.part(reply)
+
+
+def test_what_can_change_a_number_is_told() -> None:
+    assert Vllm().settings({"version": "0.32.0"}) == ("0.32.0", {})
+    assert Sglang().settings({"version": "0.5.23", "dtype": "float32", "host": "x"}) == ("0.5.23", {"dtype": "float32"})
+    props = {
+        "build_info": "b11549",
+        "model_path": "/somewhere",
+        "model_ftype": "all F32",
+        "total_slots": 4,
+        "default_generation_settings": {"params": {"samplers": ["top_k", "temperature"]}},
+    }
+    assert LlamaCpp().settings(props) == (
+        "b11549",
+        {"dtype": "all F32", "samplers": "top_k temperature", "slots": "4"},
+    )
+
+
+def test_the_page_says_what_is_so() -> None:
+    """docs/engine-http.md: limits, dialects, filters, the server's options and the examples."""
+    folder = Path(__file__).resolve().parents[1] / "docs"
+    page = (folder / "engine-http.md").read_text("utf-8")
+    flat = " ".join(page.split())
+    codes = re.search(r"a timeout, ([\d, and]+), a reply", flat)
+    assert codes
+    assert {int(code) for code in re.findall(r"\d+", codes[1])} == RETRIED
+    assert f"after {PAUSE:g} s, doubled each time up to {LONGEST_PAUSE:g} s" in flat
+    assert f"`Retry-After` says, up to {PATIENCE:g} s" in flat
+    assert f"at most `retries` times ({inspect.signature(connect).parameters['retries'].default})" in flat
+    told = {name for dialect in OWNERS.values() for name in (dialect.filters,) if name}
+    assert told <= {name for name in ENGINES if f"`{name}`" in page}
+    options = {option for param in server.main.params for option in param.opts}
+    line = re.search(r"`python -m pp3\.harness\.engine\.server ([^`]*)`", page)
+    assert line
+    assert set(re.findall(r"--[a-z]+", line[1])) <= options
+    examples = set(re.findall(r"\(examples/([\w.]+)\)", page))
+    assert examples == {"llama_cpp_logprobs.py", "llama_cpp_server.py", "vllm_expand.py"}
+    assert all((folder / "examples" / name).is_file() for name in examples)
