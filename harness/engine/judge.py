@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
-from pp3.harness import bounds
+from pp3.harness import bounds, tails
 from pp3.harness.battery import number, two_sided
 from pp3.harness.engine.cells import PLACES, Look
 from pp3.harness.engine.conditions import Condition, Kind
@@ -109,7 +109,7 @@ def judge(check: Check, counts: Sequence[int], power: float) -> Result:
     coin = len(found) == 2 and cell.df == 1
     p, excluded = 1.0, 1.0
     if not reason and events:
-        p = two_sided(int(found[0]), events, float(cell.probabilities[0])) if coin else float(stats.chi2.sf(g, cell.df))
+        p = two_sided(int(found[0]), events, float(cell.probabilities[0])) if coin else float(tails.chi2_sf(g, cell.df))
         if coin:
             low, high = bounds.binomial_interval(int(found[0]), events, CONFIDENCE)
             excluded = max(high - cell.probabilities[0], cell.probabilities[0] - low)
