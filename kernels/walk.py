@@ -105,7 +105,7 @@ def judge_and_emit(
     ids = tl.where(alone, drafts[:, None], ids)
     owned = tl.where(alone, TICKETS, owned)
     tickets = tl.sum(tl.where(ids == drafts[:, None], owned, 0), 1).to(tl.int64)
-    prob = tl.load(rows_ptr + c * row_stride + drafts, mask=held, other=0.0)
+    prob = tl.load(rows_ptr + c.to(tl.int64) * row_stride + drafts, mask=held, other=0.0)
     base = tl.load(position_ptr + request)
     w0, w1, w2, _w3 = philox.words(tl.load(key_ptr + request), tl.load(round_ptr + request), base + c)
     kept = w0.to(tl.int64) * tickets < (row_sums.quanta(prob) << 8)
@@ -116,7 +116,7 @@ def judge_and_emit(
     word = tl.sum(tl.where(ended, w1.to(tl.int64) | (w2.to(tl.int64) << 32), 0), 0).to(tl.uint64)
     support = tl.sum(tl.where(ended[:, None], ids, 0), 0)
     law = tl.where(draft != -1, tl.sum(tl.where(ended[:, None], owned, 0), 0), 0)
-    emit_ptr = rows_ptr + emit * row_stride
+    emit_ptr = rows_ptr + emit.to(tl.int64) * row_stride
     share = row_sums.quanta(tl.load(emit_ptr + support, mask=law > 0, other=0.0))
     share = tl.minimum(share, law.to(tl.int64) << 24)
     lack = tl.sum(tl.where((support // TILE)[None, :] == t[:, None], share[None, :], 0), 1)
