@@ -73,12 +73,25 @@ class Launchers(Kernels):
         positions: Array,
     ) -> reference.Verification:
         """See harness/backends.Arithmetic."""
+        rows = torch.tensor(target_probs)
+        return self.judge(rows, draft_ids, support, tickets, sampled, keys, rounds, positions)
+
+    def judge(
+        self,
+        target_probs: torch.Tensor,
+        draft_ids: Array,
+        support: Array | None,
+        tickets: Array | None,
+        sampled: Array,
+        keys: Array,
+        rounds: Array,
+        positions: Array,
+    ) -> reference.Verification:
+        """One verdict a request of target rows as they lie."""
         carrier = [None if part is None else self._int32(part) for part in (support, tickets)]
         words = (self._int64(value) for value in (keys, rounds, positions))
         with np.errstate(all="ignore"):
-            found = self.modules[1].verify(
-                torch.tensor(target_probs), self._int32(draft_ids), *carrier, self._int32(sampled), *words
-            )
+            found = self.modules[1].verify(target_probs, self._int32(draft_ids), *carrier, self._int32(sampled), *words)
         return reference.Verification(*(field.numpy() for field in found))
 
 
@@ -199,7 +212,24 @@ def far_rows(launchers: Launchers) -> str:
         far = torch.from_numpy(held).view(torch.bfloat16).as_strided((FAR_ROWS, VOCAB), (STRIDE, 1), before)
         sampled, words = np.ones(FAR_ROWS, np.bool_), _words(rng, FAR_ROWS)
         expected = reference.propose(logits.view(np.float32), sampled, *words)
-        return _differ("far rows", launchers.draft(far, sampled, *words), expected)
+        said = _differ("far rows", launchers.draft(far, sampled, *words), expected)
+    return said or _far_positions(launchers, rng)
+
+
+def _far_positions(launchers: Launchers, rng: np.random.Generator) -> str:
+    """Wide target rows whose positions lie as far apart, those of one position side by side."""
+    probs, *rest = verify_inputs(WIDE, 3, WIDE_ROUNDS, rng)
+    probs[:, :3] = 0
+    for position in range(3):  # the drafts are certain: a row read elsewhere rejects
+        probs[np.arange(WIDE_ROUNDS), position, rest[0][:, position] % WIDE] = 1
+    before = 1 << 31
+    with tempfile.TemporaryFile() as file:
+        file.truncate(4 * (before + 3 * STRIDE + WIDE_ROUNDS * WIDE))
+        held = np.memmap(file, np.float32, "r+")
+        for position in range(4):
+            held[before + position * STRIDE :][: WIDE_ROUNDS * WIDE] = probs[:, position].ravel()
+        far = torch.from_numpy(held).as_strided((WIDE_ROUNDS, 4, WIDE), (WIDE, STRIDE, 1), before)
+        return _differ("far positions", launchers.judge(far, *rest), reference.verify(probs, *rest))
 
 
 def _deep(rng: np.random.Generator) -> tuple[Array, ...]:

@@ -64,4 +64,13 @@ WIDE = (
         "wide",
         seen="wide",
     ),
+    _walk(
+        "wide-positions-in-32-bits",
+        "position * stride is taken in 32 bits: rows beyond 2^31 elements are read elsewhere",
+        "rows_ptr + c.to(tl.int64) * row_stride",
+        "rows_ptr + c * row_stride",
+        "exact:invariance",
+        "vLLM PR 46560",
+        seen="exact:invariance",
+    ),
 )
