@@ -23,6 +23,7 @@ from pp3.harness.faults.seeds import Again
 from pp3.harness.faults.triton_fault import CONTROL, TextControl, TextFault
 from pp3.harness.faults.triton_proposal import PROPOSAL
 from pp3.harness.faults.triton_verifier import VERIFIER
+from pp3.harness.faults.triton_wide import WIDE
 
 THREADS = 1  # of torch, where faults run side by side
 INTERPRET = "TRITON_INTERPRET"
@@ -50,7 +51,7 @@ class Order:
 
 def every() -> dict[str, One]:
     """All faults, then all controls, by id: those of the laws, those of texts."""
-    found: list[One] = [*FAULTS, *VERIFIER, *PROPOSAL, CONTROL, *CONTROLS]
+    found: list[One] = [*FAULTS, *VERIFIER, *PROPOSAL, *WIDE, CONTROL, *CONTROLS]
     return {one.id: one for one in found}
 
 
