@@ -92,6 +92,9 @@ def _judged(predicate: dict[str, Any]) -> str:
     if predicate["kind"] == "survey":
         return f"{len(predicate['samplers'])} samplers"
     sampler = predicate["sampler"]
+    if predicate["kind"] == "engine":
+        drafts = ", with a draft model" if "draft" in predicate["plan"]["checkpoints"] else ""
+        return f"{sampler['name']} {sampler['version']}{drafts}, {predicate['tokens']:,} tokens"
     identity = sampler["device"] if predicate["kind"] == "trial" else predicate["kernels"]["identity"]
     return f"{sampler['name']} {sampler['version']}, {identity.get('gpu', 'no GPU')}"
 
