@@ -83,6 +83,7 @@ def statements(measure: Any, probed: Any, folder: Path) -> dict[str, Statement]:
     found["exhaustive"] = _exact("exhaustive")
     found["probe"] = probed.statement()
     found["wire"] = _wire(measure)
+    found["engine"] = _engine(folder)
     found["survey"] = _survey(found["trial"], receipt.write(found["trial"], folder))
     return {kind: canonical.decode(canonical.encode(one)) for kind, one in found.items()}
 
@@ -114,6 +115,16 @@ def _wire(measure: Any) -> Statement:
     path = sampler.journey.plain()
     judged = over_wire.judge(campaign, measured, path)
     return over_wire.build(campaign, drawn, COUNTER, "given", STARTED, measured, path, judged)
+
+
+def _engine(folder: Path) -> Statement:
+    for role, option in (("target", []), ("draft", ["--draft"])):
+        assert cli.run(["checkpoint", "chain-64", *option, "--out", str(folder / role)]) == Exit.OK
+    served = ["--checkpoint", str(folder / "target"), "--draft-checkpoint", str(folder / "draft")]
+    out = folder / "engine"
+    asked = ["--tokens", "20000", "--counter", str(COUNTER), "--out", str(out)]
+    assert cli.run(["qualify", "--engine", "reference", *served, *asked]) in (Exit.OK, Exit.INCONCLUSIVE)
+    return receipt.read(next(out.glob("*.json")))[1]
 
 
 def _trial() -> Statement:

@@ -8,7 +8,6 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.overlay.pins import MARKERS, overlay_of
 from pp3.harness.overlay.problems import target
 from pp3.harness.overlay.refusal import OverlayError
-from pp3.harness.transport.losses import findings
 from pp3.harness.trial import judge
 from pp3.harness.trial.judge import TrialJudgement
 from pp3.harness.trial.measured import Measured
@@ -39,7 +38,11 @@ def conclude(
             f"{said['request']} got {said['got']}, expected {said['expected']})",
         )
         verdict = verdict if verdict is Verdict.INVALID else Verdict.FAIL
-    against = findings(journey) if journey else []
+    against: list[str] = []
+    if journey:
+        from pp3.harness.transport.losses import findings  # the path itself
+
+        against = findings(journey)
     if against:
         reasons = [*against, *reasons]
         verdict = verdict if verdict is Verdict.INVALID else Verdict.FAIL
