@@ -13,13 +13,13 @@ import numpy as np
 from scipy import special
 
 from pp3.harness import bounds, tails
-from pp3.harness.battery import number, two_sided
+from pp3.harness.bounds import Unit
+from pp3.harness.canonical import number
 from pp3.harness.engine.cells import PLACES, Look
 from pp3.harness.engine.conditions import Condition, Kind
 from pp3.harness.engine.plan import Check, Plan, seen
 from pp3.harness.engine.tally import BREACHES, LENGTH, TOLD_TOKENS
-from pp3.harness.power import Unit
-from pp3.harness.verdict import MARGIN, Verdict
+from pp3.harness.outcome import MARGIN, Verdict
 
 LEAST = 20  # events that every group of a cell must expect, or G is not taken for chi-square
 CONFIDENCE = 0.999
@@ -109,11 +109,12 @@ def judge(check: Check, counts: Sequence[int], power: float) -> Result:
     coin = len(found) == 2 and cell.df == 1
     p, excluded = 1.0, 1.0
     if not reason and events:
-        p = two_sided(int(found[0]), events, float(cell.probabilities[0])) if coin else float(tails.chi2_sf(g, cell.df))
         if coin:
+            p = tails.two_sided(int(found[0]), events, float(cell.probabilities[0]))
             low, high = bounds.binomial_interval(int(found[0]), events, CONFIDENCE)
             excluded = max(high - cell.probabilities[0], cell.probabilities[0] - low)
         else:
+            p = float(tails.chi2_sf(g, cell.df))
             excluded = bounds.upper(g, cell.df, events, CONFIDENCE)
     return Result(
         id=check.id,

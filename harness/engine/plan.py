@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pp3.harness import canonical
+from pp3.harness.bounds import detectable_tv, smallest_shift
 from pp3.harness.echo import echo
 from pp3.harness.engine import checkpoint
 from pp3.harness.engine.cells import Cell, Look, cells_of
@@ -16,7 +17,6 @@ from pp3.harness.engine.contract import Facts, Logprobs
 from pp3.harness.engine.law import Law, Setting, error, logits_of, most_tokens
 from pp3.harness.engine.tensors import Loaded
 from pp3.harness.errors import CampaignError
-from pp3.harness.power import detectable_tv, smallest_shift
 from pp3.targets import chains
 from pp3.targets.chains import Chain
 
