@@ -69,13 +69,14 @@ def run_command(where: Where, wanted: Chosen) -> int:
             tokens=wanted.tokens,
             dtype=where.dtype,
             concurrency=wanted.concurrency,
+            prompts=where.prompts,
         )
         plan = make(spec, engine.facts)
         run = _Run(plan, engine, wanted, started)
         found = run.found(where, wanted.jobs)
     finally:
         engine.close()
-    judged = conclude(plan, found.counts, found.exact, found.breaches)
+    judged = conclude(plan, found.counts, found.exact, found.breaches, found.replaced)
     statement = engine_receipt.build(plan, run.counter, run.how, run.started, found, judged, run.attempts)
     written = write(statement, run.folders.receipts)
     page = page_of(statement, written, run.folders.reports)
@@ -89,6 +90,7 @@ def run_command(where: Where, wanted: Chosen) -> int:
             "receipt": str(written),
             "report": str(page) if page else None,
             "tokens": found.tokens,
+            "replaced": found.replaced,
             "counter": run.counter,
             "seconds": round(seconds, 3),
         }
@@ -192,7 +194,13 @@ class _Run:
 
 def part_of(result: dict[str, Any]) -> Found:
     """What a part kept."""
-    return Found(counts=result["counts"], exact=result["exact"], breaches=result["breaches"], tokens=result["tokens"])
+    return Found(
+        counts=result["counts"],
+        exact=result["exact"],
+        breaches=result["breaches"],
+        replaced=result["replaced"],
+        tokens=result["tokens"],
+    )
 
 
 def lines(plan: Plan, found: Found, judged: Judgement) -> list[str]:
