@@ -14,13 +14,13 @@ import numpy.typing as npt
 from scipy import special
 
 from pp3.harness import tails
+from pp3.harness.canonical import number as number  # where callers look for it
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
 from pp3.harness.design import CERTAIN, Check, Method
 from pp3.harness.pooling import Pooled, pool
 from pp3.harness.power import Effect, detectable, excluded
 
-DIGITS = 6
 SEED_FAMILY_ALPHA = 2e-6  # the customer's: 1e-5 over five targets
 CONFIDENCE = 0.999  # of the largest effect that is not excluded
 Counts = dict[str, list[int]]
@@ -88,11 +88,6 @@ class TestResult:
             "unit": self.detectable.unit.value,
             "worst": self.worst,
         }
-
-
-def number(value: float) -> str:
-    """A double to six significant digits, as a receipt holds it."""
-    return f"{value:.{DIGITS}g}"
 
 
 def judge(check: Check, counts: Counts, power: float, slack: "Slack | None" = None) -> TestResult:
@@ -175,17 +170,11 @@ def _p(check: Check, counts: Counts, g: float, events: int) -> tuple[float, str]
         case _ if not check.df or not events:
             return 1.0, ""
         case Method.BINOMIAL:
-            return two_sided(observed(check, counts), events, check.chance), ""
+            return tails.two_sided(observed(check, counts), events, check.chance), ""
         case Method.FIT:
             both = tails.chi2_sf(g, check.df), tails.chi2_cdf(g, check.df)
             return min(1.0, 2 * float(min(both))), ""
     return float(tails.chi2_sf(g, check.df)), ""
-
-
-def two_sided(hits: int, events: int, chance: float) -> float:
-    """Twice the smaller exact binomial tail, at most 1."""
-    both = tails.binom_sf(hits - 1, events, chance), tails.binom_cdf(hits, events, chance)
-    return min(1.0, 2 * float(min(both)))
 
 
 def _rarest(cells: tuple[Cell, ...], counts: Counts) -> tuple[float, str]:

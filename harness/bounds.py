@@ -22,6 +22,8 @@ as stated with two groups of 40 to 400 events, with it never more often than sta
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -202,3 +204,47 @@ def rare_effect(expected: float, alpha: float, power: float) -> float:
 def _within(name: str, value: float, low: float, high: float) -> None:
     if not (low < value < high or (name == "g" and value == 0)):
         raise CampaignError(f"{name} is {value}; want more than {low} and less than {high}")
+
+
+class Unit(StrEnum):
+    """What the size of an effect means."""
+
+    TV = "total variation"
+    COPIED = "copied share"
+    RATIO = "ratio"
+    VARIANCE = "variance factor"
+    REPEATS = "repeats"
+
+
+@cache
+def noncentrality(alpha: float, df: int, power: float) -> float:
+    """Noncentrality at which a chi-square test of level alpha rejects with this power."""
+    critical = tails.chi2_isf(alpha, df)
+    return float(brent(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
+
+
+def detectable_tv(alpha: float, df: int, events: float, power: float) -> float:
+    """Smallest total variation that is seen whatever its direction, at `events` events."""
+    return min(1.0, math.sqrt(noncentrality(alpha, df, power) / events) / 2)
+
+
+@cache
+def smallest_shift(alpha: float, chance: float, events: int, power: float) -> float:
+    """Smallest shift of a coin's probability, in either direction, that an exact two-sided test sees; at most 1."""
+    if events < 1:
+        return 1.0
+    above = int(tails.binom_isf(alpha / 2, events, chance)) + 1  # P(hits >= above) <= alpha / 2
+    below = int(tails.binom_ppf(alpha / 2, events, chance)) - 1  # P(hits <= below) <= alpha / 2
+    while below >= 0 and tails.binom_cdf(below, events, chance) > alpha / 2:
+        below -= 1
+
+    def shift(critical: int, upward: bool) -> float:
+        """To the probability at which the critical number of hits is met with this power."""
+        if not 0 <= critical <= events:
+            return 1.0
+        limit = tails.beta_isf(1 - power, critical, events - critical + 1) if upward else None
+        if limit is None:
+            limit = tails.beta_ppf(1 - power, critical + 1, events - critical)
+        return abs(float(limit) - chance)
+
+    return min(1.0, max(shift(above, True), shift(below, False) if below >= 0 else 0.0))

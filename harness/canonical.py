@@ -13,7 +13,13 @@ from pp3.harness.errors import ReceiptError
 
 LARGEST = 2**53 - 1
 DEEPEST = 100
+DIGITS = 6  # of a double that was computed
 Path = tuple[()] | tuple["Path", str | int]  # of a value: that of what holds it, and its key there
+
+
+def number(value: float) -> str:
+    """A double to six significant digits, as a receipt holds it."""
+    return f"{value:.{DIGITS}g}"
 
 
 def encode(value: Any) -> bytes:

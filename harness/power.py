@@ -12,29 +12,19 @@ its direction.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 
-from scipy import special
-
 from pp3.harness import bounds, tails
+from pp3.harness.bounds import Unit as Unit  # where callers look for them
+from pp3.harness.bounds import detectable_tv as detectable_tv
+from pp3.harness.bounds import noncentrality as noncentrality
+from pp3.harness.bounds import smallest_shift as smallest_shift
 from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method
-from pp3.harness.zero import brent
 
 REFERENCE = 100  # events that an outcome is expected to have, whose ratio is said of outcomes one by one
 KNOWN = 10**10  # expected events up to which a Poisson tail is computed
 COPIES = (Event.MATCH, Event.ROUND)
-
-
-class Unit(StrEnum):
-    """What the size of an effect means."""
-
-    TV = "total variation"
-    COPIED = "copied share"
-    RATIO = "ratio"
-    VARIANCE = "variance factor"
-    REPEATS = "repeats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,18 +113,6 @@ def excluded(check: Check, g: float, events: int, confidence: float, hits: int) 
     return Effect(size=size, unit=unit)
 
 
-@cache
-def noncentrality(alpha: float, df: int, power: float) -> float:
-    """Noncentrality at which a chi-square test of level alpha rejects with this power."""
-    critical = tails.chi2_isf(alpha, df)
-    return float(brent(lambda nc: 1 - special.chndtr(critical, df, nc) - power, 1e-9, 1e5))
-
-
-def detectable_tv(alpha: float, df: int, events: float, power: float) -> float:
-    """Smallest total variation that is seen whatever its direction, at `events` events."""
-    return min(1.0, math.sqrt(noncentrality(alpha, df, power) / events) / 2)
-
-
 def required_events(alpha: float, df: int, tv: float, power: float) -> int:
     """Events at which a deviation of this total variation is seen whatever its direction."""
     return math.ceil(noncentrality(alpha, df, power) / (2 * tv) ** 2)
@@ -150,28 +128,6 @@ def _ratio(expected: float, alpha: float, power: float) -> float:
     if expected > KNOWN:
         raise ValueError(f"no number of events is enough: tails are known up to {KNOWN:,}")
     return bounds.rare_effect(expected, alpha, power)
-
-
-@cache
-def smallest_shift(alpha: float, chance: float, events: int, power: float) -> float:
-    """Smallest shift of a coin's probability, in either direction, that an exact two-sided test sees; at most 1."""
-    if events < 1:
-        return 1.0
-    above = int(tails.binom_isf(alpha / 2, events, chance)) + 1  # P(hits >= above) <= alpha / 2
-    below = int(tails.binom_ppf(alpha / 2, events, chance)) - 1  # P(hits <= below) <= alpha / 2
-    while below >= 0 and tails.binom_cdf(below, events, chance) > alpha / 2:
-        below -= 1
-
-    def shift(critical: int, upward: bool) -> float:
-        """To the probability at which the critical number of hits is met with this power."""
-        if not 0 <= critical <= events:
-            return 1.0
-        limit = tails.beta_isf(1 - power, critical, events - critical + 1) if upward else None
-        if limit is None:
-            limit = tails.beta_ppf(1 - power, critical + 1, events - critical)
-        return abs(float(limit) - chance)
-
-    return min(1.0, max(shift(above, True), shift(below, False) if below >= 0 else 0.0))
 
 
 def _least(enough: Callable[[int], bool]) -> int:

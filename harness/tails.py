@@ -83,3 +83,9 @@ def _least(n: Any, enough: Callable[[Any], Any]) -> Any:
         found = enough(middle)
         low, high = np.where(found, low, middle + 1), np.where(found, middle, high)
     return low[()]
+
+
+def two_sided(hits: int, events: int, chance: float) -> float:
+    """Twice the smaller exact binomial tail, at most 1."""
+    both = binom_sf(hits - 1, events, chance), binom_cdf(hits, events, chance)
+    return min(1.0, 2 * float(min(both)))

@@ -18,7 +18,7 @@ import torch
 from scipy import stats
 
 from pp3.harness import battery, campaign, dependence, neighbours
-from pp3.harness.battery import Counts, totals, two_sided
+from pp3.harness.battery import Counts, totals
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import Check, Method, checks, groups
 from pp3.harness.neighbours import Neighbours
@@ -26,6 +26,7 @@ from pp3.harness.pooling import pool
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
+from pp3.harness.tails import two_sided
 from pp3.harness.tally import Tally
 from pp3.harness.trial import guard, run
 from pp3.harness.trial.plan import Trial, TrialSpec, make

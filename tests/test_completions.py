@@ -81,7 +81,13 @@ class Actor:
     def __init__(self) -> None:
         self.acts: list[Callable[[socket.socket], bool]] = []
         self.paths: list[str] = []
+        self.told: list[tuple[str, bytes]] = []
         self.bodies: list[Any] = []
+        self.fixed: dict[str, Any] = {
+            "/v1/models": MODELS,
+            "/version": {"version": "0.0"},
+            "/server_info": {"version": "0.0"},
+        }
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.released = threading.Event()
@@ -105,9 +111,10 @@ class Actor:
                 path = head.split()[1].decode()
                 self.paths.append(path)
                 body = sent.read(size)
-                fixed = {"/v1/models": MODELS, "/version": {"version": "0.0"}, "/server_info": {"version": "0.0"}}
-                if path in fixed:
-                    wire.sendall(whole(fixed[path]))
+                if path in self.fixed or head.startswith(b"GET"):
+                    said = self.fixed.get(path)
+                    self.told.append((path, body))
+                    wire.sendall(whole({}, "404 Not Found") if said is None else whole(said))
                     continue
                 self.bodies.append(json.loads(body))
                 if not self.acts.pop(0)(wire):
@@ -189,7 +196,7 @@ def test_an_answer_over_the_wire_is_the_one_in_process(url: str) -> None:
             assert answers[number].steps == tuple(len(step.tokens) for step in wanted[number])
         assert answers[13].steps is None
         assert answers[0].logprobs is None
-    assert engine.retried == 0
+    assert sum(engine.replaced.values()) == 0
     engine.close()
 
 
@@ -222,11 +229,116 @@ def test_a_stream_that_ends_before_the_caller_leaves_is_whole(url: str) -> None:
 def test_what_is_served_is_told(url: str) -> None:
     facts = own(url).facts
     assert (facts.name, facts.version, facts.vocab, facts.speculative) == ("pp3 over HTTP", "1", 64, True)
-    assert facts.settings == {"model": "toy", "target": "chain-64", "slots": "4", "depth": str(DEPTH)}
+    tried = {"retries": "3", "timeout": "60 s", "speculates": "yes"}
+    assert facts.settings == {"model": "toy", "target": "chain-64", "slots": "4", "depth": str(DEPTH), **tried}
     assert {"speculate", "steps", "seed", "stop"} <= facts.supports
     assert facts.filters == "vllm-torch"
     assert facts.replays == {"alone", "batch", "order", "slot"}
-    assert not {"speculate", "steps"} & connect(url, "toy", 64, speculate=False).facts.supports
+    for plain in served("--depth", "0"):
+        assert not {"speculate", "steps"} & connect(plain, "toy", 64, speculate=False).facts.supports
+
+
+def metrics(content: bytes, speculate: bool) -> str:
+    """What is settled of an engine whose counters read so."""
+    with acting() as actor:
+        actor.fixed["/metrics"] = content
+        return connect(actor.url, "toy", 64, speculate=speculate).facts.settings["speculates"]
+
+
+def test_speculation_that_is_told_is_held_against_what_is_said(url: str) -> None:
+    with pytest.raises(CampaignError, match="it speculates; name its draft model with --draft-checkpoint"):
+        connect(url, "toy", 64, speculate=False)
+    for plain in served("--depth", "0"):
+        with pytest.raises(CampaignError, match="it does not speculate; start it with its draft model"):
+            connect(plain, "toy", 64, speculate=True)
+    assert metrics(b"vllm:num_requests_running 0\nvllm:spec_decode_num_drafts_total 0\n", True) == "yes"
+    assert metrics(b"vllm:num_requests_running 0\n", False) == "no"
+    assert metrics(b"process_cpu_seconds_total 1\n", True) == "not told"
+    with pytest.raises(CampaignError, match="does not speculate"):
+        metrics(b"vllm:num_requests_running 0\n", True)
+
+
+TEXTS = {f"t{token}": token for token in range(64)}
+
+
+def test_prompts_as_text_are_the_same_requests(url: str) -> None:
+    plan = [Ask(number=n, prompt=tuple(range(n, 3 * n + 1)), length=20, seed=n) for n in range(5)]
+    plan += [replace(ask, number=ask.number + 5, length=400, abort_after=6) for ask in plan]
+    by_ids, by_text = (
+        {answer.number: answer.tokens for answer in own(url, **more).answers(plan, 4)}
+        for more in ({}, {"prompts": "text", "texts": TEXTS})
+    )
+    assert by_ids == by_text
+
+
+def reads(read: Any, *acts: Callable[[socket.socket], bool], dialect: str = "vllm") -> Actor:
+    """Ask with text; an engine whose tokenizer reads this of the words."""
+    with acting(*acts) as actor:
+        actor.fixed["/tokenize"] = read
+        engine = connect(actor.url, "toy", 64, speculate=False, dialect=dialect, prompts="text", texts=TEXTS, retries=0)
+        list(engine.answers([replace(TWO, prompt=(5, 9))], 1))
+        return actor
+
+
+ODD_WORDS: dict[str, tuple[Any, str]] = {
+    "another word": ([0, 1, 3, 2, *range(4, 64)], "reads 't2' as token 3, the checkpoint's as 2"),
+    "one token more": ([64, *range(64)], "reads 64 words as 65 tokens"),
+    "none": ([], "reads 64 words as 0 tokens"),
+}
+
+
+@pytest.mark.parametrize(("read", "said"), ODD_WORDS.values(), ids=ODD_WORDS)
+def test_another_tokenizer_is_named(read: list[int], said: str) -> None:
+    with pytest.raises(CampaignError, match=f"{said}.*--prompts ids"):
+        reads({"tokens": read})
+
+
+def test_the_tokenizer_is_asked_once_and_the_prompt_goes_as_text() -> None:
+    actor = reads({"tokens": list(range(64))}, GOOD)
+    ((path, sent),) = [one for one in actor.told if one[0] == "/tokenize"]
+    assert json.loads(sent)["prompt"] == " ".join(TEXTS)
+    (body,) = actor.bodies
+    assert (path, body["prompt"], body["add_special_tokens"]) == ("/tokenize", "t5 t9", False)
+
+
+def told_prompt(**more: Any) -> Callable[[socket.socket], bool]:
+    """An answer that says what its prompt was."""
+    usage = {"prompt_tokens": more.pop("count", 2), "completion_tokens": 2}
+    return says({"choices": [{**ANSWER["choices"][0], **more}], "usage": usage})  # type: ignore[index]
+
+
+OTHER_PROMPTS: dict[str, tuple[Callable[[socket.socket], bool], str]] = {
+    "another id": (told_prompt(prompt_token_ids=[5, 8]), "a prompt of 2 tokens is read as other tokens"),
+    "one more": (told_prompt(count=3), "a prompt of 2 tokens is read as 3: another tokenizer"),
+}
+
+
+@pytest.mark.parametrize(("act", "said"), OTHER_PROMPTS.values(), ids=OTHER_PROMPTS)
+def test_a_prompt_that_was_read_otherwise_counts_for_nothing(act: Callable[[socket.socket], bool], said: str) -> None:
+    with pytest.raises(CampaignError, match=f"ask 7: .*{said}"):
+        reads(None, act)
+
+
+def test_the_prompt_that_was_read_may_be_told() -> None:
+    assert len(reads(None, told_prompt(prompt_token_ids=[5, 9])).bodies) == 1
+
+
+def test_text_is_sent_where_each_engine_reads_it() -> None:
+    llama = {"tokens": [3, 4], "stop": True, "stop_type": "limit", "tokens_predicted": 2, "tokens_evaluated": 2}
+    slots = [{"speculative": False}]
+    props = {"build_info": "b1", "total_slots": 1, "default_generation_settings": {"params": {"samplers": []}}}
+    with acting(says(llama)) as actor:
+        actor.fixed |= {"/slots": slots, "/props": props, "/tokenize": {"tokens": list(range(64))}}
+        engine = connect(actor.url, "toy", 64, speculate=False, dialect="llama.cpp", prompts="text", texts=TEXTS)
+        assert [one.tokens for one in engine.answers([replace(TWO, prompt=(5, 9))], 1)] == [(3, 4)]
+        assert (actor.bodies[0]["prompt"], engine.facts.settings["speculates"]) == ("t5 t9", "no")
+        assert json.loads(dict(actor.told)["/tokenize"])["content"] == " ".join(TEXTS)
+    meta = {"completion_tokens": 2, "prompt_tokens": 2, "finish_reason": {"type": "length"}}
+    with acting(says({"output_ids": [3, 4], "meta_info": meta})) as actor:
+        actor.fixed["/server_info"] = {"version": "0", "speculative_algorithm": "STANDALONE"}
+        engine = connect(actor.url, "toy", 64, speculate=True, dialect="sglang", prompts="text", texts=TEXTS)
+        assert len(list(engine.answers([replace(TWO, prompt=(5, 9))], 1))) == 1
+        assert (actor.bodies[0]["text"], "input_ids" in actor.bodies[0]) == ("t5 t9", False)
 
 
 def test_a_planted_fault_is_served() -> None:
@@ -297,7 +409,8 @@ def test_what_was_not_whole_is_asked_again_and_counted_once(act: Callable[[socke
         answers = list(engine.answers([TWO], 1))
         assert [(answer.number, answer.tokens) for answer in answers] == [(7, (3, 4))]
         assert isinstance(engine, CompletionsEngine)
-        assert engine.retried == 1
+        early = act in (REPLACED["503"], REPLACED["429"])  # refused before anything was made
+        assert engine.replaced == {"lost": 1 - early, "refused": int(early)}
         assert len(actor.bodies) == 2
         assert actor.bodies[0] == actor.bodies[1]
 
@@ -306,7 +419,7 @@ def test_what_was_not_whole_is_asked_again_and_counted_once(act: Callable[[socke
 def test_retries_are_bounded(act: Callable[[socket.socket], bool]) -> None:
     with acting(act, act, GOOD) as actor:
         engine = connect(actor.url, "toy", 64, speculate=False, retries=1)
-        with pytest.raises(CampaignError, match=r"ask 7: .* after 2 attempts.*more retries"):
+        with pytest.raises(CampaignError, match=r"ask 7: .* after 2 attempts.*--retries"):
             list(engine.answers([TWO], 1))
         assert len(actor.bodies) == 2
 
@@ -397,7 +510,7 @@ def test_an_engine_that_is_slow_is_left_in_time(drip: bool) -> None:
 
     with acting(slowly) as actor:
         engine = connect(actor.url, "toy", 64, speculate=False, retries=0, timeout_s=0.5)
-        with pytest.raises(CampaignError, match=r"no whole reply within 0\.5 s.*more time"):
+        with pytest.raises(CampaignError, match=r"no whole reply within 0\.5 s.*--answer-timeout"):
             list(engine.answers([TWO], 1))
 
 
@@ -406,7 +519,7 @@ def test_a_connection_that_the_engine_let_go_is_no_lost_attempt() -> None:
         engine = connect(actor.url, "toy", 64, speculate=False, retries=0)
         assert len(list(engine.answers([TWO, replace(TWO, number=8)], 1))) == 2
         assert isinstance(engine, CompletionsEngine)
-        assert engine.retried == 0
+        assert sum(engine.replaced.values()) == 0
 
 
 def test_one_that_fails_ends_the_others_and_keeps_what_was_answered() -> None:
@@ -469,6 +582,9 @@ def test_another_model_or_vocabulary_is_refused(url: str) -> None:
         ({"dialect": "openai"}, "token ids are not told"),
         ({"dialect": "openai", "texts": {"a": 1, "b": 1}}, "two token texts have one id"),
         ({"dialect": "llama.cpp"}, "/props"),
+        ({"prompts": "text"}, "prompts as text need the texts of the checkpoint's tokenizer"),
+        ({"prompts": "text", "texts": {"a": 0, "b c": 1}}, "has the text 'b c', which is not one word between spaces"),
+        ({"prompts": "text", "texts": {"a": 0, "b": 2}}, "has not each id from 0 to 1 once"),
     ],
 )
 def test_options_are_checked(url: str, more: dict[str, Any], said: str) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from pp3.harness.engine import server
-from pp3.harness.engine.completions import LONGEST_PAUSE, OWNERS, PATIENCE, PAUSE, connect
+from pp3.harness.engine.completions import LONGEST_PAUSE, PATIENCE, PAUSE, connect
 from pp3.harness.engine.contract import Ask, Finish
 from pp3.harness.engine.dialect import Dialect, Part
 from pp3.harness.engine.dialect_native import LlamaCpp, Sglang
 from pp3.harness.engine.dialect_openai import OpenAI, Vllm
+from pp3.harness.engine.meeting import OWNERS
 from pp3.harness.engine.transport import RETRIED, AttemptError
 from pp3.harness.filters import ENGINES
 
@@ -48,6 +49,7 @@ BODIES: dict[str, tuple[Dialect, Ask, dict[str, Any]]] = {
             "repetition_penalty": 1.0,
             "stop_token_ids": [],
             "skip_special_tokens": False,
+            "add_special_tokens": False,
             "return_token_ids": True,
             "stream": False,
         },
@@ -70,6 +72,7 @@ BODIES: dict[str, tuple[Dialect, Ask, dict[str, Any]]] = {
             "stop_token_ids": [3],
             "ignore_eos": False,
             "skip_special_tokens": False,
+            "add_special_tokens": False,
             "return_token_ids": True,
             "stream": True,
         },
@@ -220,12 +223,20 @@ PARTS: dict[str, tuple[Dialect, Any, Part]] = {
             logprobs=(-3.7245519161224365, -4.542275905609131, -2.9158358573913574, -4.654655456542969),
             finish=Finish.LENGTH,
             counted=4,
+            read=(5, 9),
+            read_count=2,
         ),
     ),
     "llama.cpp": (
         LlamaCpp(),
         LLAMA,
-        Part(tokens=(6, 20), logprobs=(-2.7955965995788574, -2.596313238143921), finish=Finish.LENGTH, counted=2),
+        Part(
+            tokens=(6, 20),
+            logprobs=(-2.7955965995788574, -2.596313238143921),
+            finish=Finish.LENGTH,
+            counted=2,
+            read_count=2,
+        ),
     ),
     "llama.cpp-event": (LlamaCpp(), LLAMA_EVENT, Part(tokens=(6,))),
     "llama.cpp-end": (LlamaCpp(), LLAMA_END, Part(tokens=(59, 59, 63), finish=Finish.STOP, counted=3)),

@@ -382,7 +382,7 @@ def test_sigterm_ends_a_campaign_where_ctrl_c_is_ignored() -> None:
     """As a shell leaves it for what it runs with `&`: SIGINT is ignored, and SIGTERM alone can end it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with pytest.raises(KeyboardInterrupt), campaign._terminated():
+        with pytest.raises(KeyboardInterrupt), campaign.terminated():
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)

@@ -52,7 +52,7 @@ def run(
     for piece in pieces(plan):
         if not only or piece.condition.name in only:
             found.add(runner.run(piece))
-    return plan, found, conclude(plan, found.counts, found.exact, found.breaches)
+    return plan, found, conclude(plan, found.counts, found.exact, found.breaches, found.replaced)
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,7 @@ def test_a_required_condition_that_is_missing_is_inconclusive(name: str, plain: 
         conditions=[condition for condition in plan.conditions if condition.name != name],
         left_out={name: "it does not offer that"},
     )
-    again = conclude(less, found.counts, found.exact, found.breaches)
+    again = conclude(less, found.counts, found.exact, found.breaches, found.replaced)
     assert again.verdict is Verdict.INCONCLUSIVE
     assert f"{name}: it does not offer that, and a PASS needs it" in again.reasons
 
@@ -219,7 +219,7 @@ def test_a_required_condition_that_is_missing_is_inconclusive(name: str, plain: 
 def test_nothing_counted_is_inconclusive() -> None:
     """And a p on its level decides nothing."""
     plan = make(EngineSpec(target=NAME, tokens=LEAST_TOKENS), reference(draft=False).facts)
-    judged = conclude(plan, {}, {}, {})
+    judged = conclude(plan, {}, {}, {}, {})
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert "length: nothing was compared" in judged.reasons
 

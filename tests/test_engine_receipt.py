@@ -1,20 +1,30 @@
 """The receipt of an engine: written by the command, verified without torch, shown as a page; what is altered shows."""
 
 import copy
+import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pp3.harness import canonical, cli
+from pp3.harness.engine import command
 from pp3.harness.engine.command import part_of
-from pp3.harness.errors import Exit
+from pp3.harness.engine.contract import Answer, Ask, Engine
+from pp3.harness.engine.judge import conclude
+from pp3.harness.engine.open import open_engine
+from pp3.harness.engine.plan import make, of_plan
+from pp3.harness.engine.planted import Around
+from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence import leaves, provenance, receipt
+from pp3.harness.evidence.engine import found_of
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.evidence.verify import verify
+from pp3.harness.outcome import Verdict
 from pp3.harness.regression.checks import Change, engine_rows
 from pp3.harness.regression.opened import device, requests_of, who
 from pp3.harness.report.render import page
@@ -134,6 +144,9 @@ FORGED: dict[str, tuple[Callable[[Statement, Any], None], Any, str]] = {
     "more wrong than compared": (at("exact", 0, "wrong"), 10**6, "recompute counts"),
     "an exact check": (at("exact", 0, "id"), "lengths", "recompute counts"),
     "nothing compared": (at("exact", 1, "compared"), 0, "verdict"),
+    "an attempt of an engine that is asked once": (at("replaced", "lost"), 1, "recompute counts"),
+    "a negative number of attempts": (at("replaced", "refused"), -1, "shape"),
+    "how prompts were sent": (at("plan", "prompts"), "text", "plan"),
     "a breach": (at("breaches"), {"request-not-answered": 1}, "verdict"),
     "an unknown breach": (at("breaches"), {"other": 1}, "recompute counts"),
     "a level": (at("tests", 0, "alpha"), "1e-06", "error budget"),
@@ -156,6 +169,8 @@ def test_what_is_altered_is_named(name: str, statement: Statement, tmp_path: Pat
     change, value, step = FORGED[name]
     if name in ("an unknown field",):
         statement["predicate"]["extra"] = 0
+    if name == "how prompts were sent":
+        statement["predicate"]["plan"]["prompts"] = "ids"
     change(statement, value)
     found = verify(*sealed(statement, tmp_path))
     assert found.failed is not None
@@ -234,6 +249,78 @@ def test_processes_come_to_the_same_counts(models: Path, written: Path, tmp_path
     assert {key for key in one if one[key] != other[key]} <= {"run"}
 
 
+class Flaky(Around):
+    """Answers everything, some of it only when it is asked again."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.facts = dataclasses.replace(engine.facts, settings={**engine.facts.settings, "retries": "3"})
+        self.replaced = {"lost": 0, "refused": 0}
+
+    def answered(self, batch: Sequence[Ask], answers: list[Answer]) -> list[Answer]:
+        """See Around."""
+        for ask in batch:
+            self.replaced["lost"] += ask.number % 500 == 0
+            self.replaced["refused"] += ask.number % 100 == 0
+        return answers
+
+
+def test_attempts_that_were_replaced_are_in_the_receipt(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of all starts together: pieces keep theirs. The page and the sentence say them, verify holds the verdict."""
+    opened: list[Flaky] = []
+
+    def flaky(*given: Any) -> Flaky:
+        opened.append(Flaky(open_engine(*given)))
+        return opened[-1]
+
+    monkeypatch.setattr(command, "open_engine", flaky)
+    served, pieces = ["--checkpoint", str(models / "target")], str(tmp_path / "pieces")
+    asked = ["qualify", "--engine", "reference", *served, *TOKENS, "--json", "--dir", pieces]
+    assert cli.run([*asked, "--out", str(tmp_path / "one")]) == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    found = canonical.decode(Path(said["receipt"]).read_bytes())
+    p = found["predicate"]
+    assert p["replaced"] == opened[0].replaced == said["replaced"]
+    assert p["replaced"]["refused"] > p["replaced"]["lost"] > 1
+    assert p["sentence"].count(f"{p['replaced']['lost']:,} answers did not come whole and were asked for again") == 1
+    assert verify(Path(said["receipt"]), Path(said["receipt"]).read_bytes()).ok
+    html = page(Path(said["receipt"]).read_bytes(), found)
+    assert f"prompts as token ids; {p['replaced']['lost']} answers did not come whole" in html
+    first = next((tmp_path / "pieces" / "parts").glob("stream-*"))
+    first.unlink()
+    assert cli.run([*asked, "--resume", "--out", str(tmp_path / "two")]) == Exit.OK
+    again = json.loads(capsys.readouterr().out)
+    assert again["replaced"] == said["replaced"]
+    p["replaced"]["lost"] = 10**6
+    forged = verify(*sealed(found, tmp_path))
+    assert forged.failed is not None
+    assert forged.failed.name == "verdict"
+
+
+def test_how_prompts_were_sent_is_planned(statement: Statement) -> None:
+    """As text it is another plan, that a receipt rebuilds; as token ids it is the plan of receipts before it."""
+    ids = of_plan(statement["predicate"]["plan"])
+    text = make(msgspec.structs.replace(ids.spec, prompts="text"), ids.facts)
+    assert "prompts" not in ids.plain
+    assert text.plain["prompts"] == "text"
+    assert of_plan(text.plain).sha256 == text.sha256 != ids.sha256
+    with pytest.raises(CampaignError, match="--prompts 'words': it must be one of ids, text"):
+        make(msgspec.structs.replace(ids.spec, prompts="words"), ids.facts)
+
+
+def test_more_lost_than_the_resolution_decides_nothing(statement: Statement) -> None:
+    """An engine that loses the answers that show it wrong must not pass by it."""
+    plan = of_plan(statement["predicate"]["plan"])
+    found = found_of(plan, statement["predicate"])
+    most = int(plan.resolution * sum(condition.asks for condition in plan.conditions))
+    for lost, verdict in ((most, Verdict.PASS), (most + 1, Verdict.INCONCLUSIVE)):
+        judged = conclude(plan, found.counts, found.exact, found.breaches, {"lost": lost, "refused": 10**9})
+        assert judged.verdict is verdict
+        assert (f"{lost:,} answers of" in " ".join(judged.reasons)) == (verdict is Verdict.INCONCLUSIVE)
+
+
 def test_two_receipts_are_compared(
     written: Path, statement: Statement, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,6 +377,39 @@ BAD: dict[str, tuple[list[str], str]] = {
         ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--jobs", "2"],
         "one at an address has --concurrency",
     ),
+    "text of no kind": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--prompts", "words"],
+        "give ids or text",
+    ),
+    "a dialect of no kind": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--dialect", "x"],
+        "dialect 'x' is unknown",
+    ),
+    "no time": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--answer-timeout", "0"],
+        "timeout 0.0 s",
+    ),
+    "retries without end": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--retries", "99"],
+        "retries 99; give 0 to 20",
+    ),
+    "an empty key": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--key-file", "/dev/null"],
+        "it must hold one line of ASCII",
+    ),
+    "no key": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--key-file", "TARGET/none"],
+        "No such file or directory; give a file that can be read",
+    ),
+    "text of an engine in process": (
+        ["--engine", "reference", "--checkpoint", "TARGET", "--prompts", "text"],
+        "--prompts is of an engine at an address; reference has none",
+    ),
+    "text without an engine": (["--prompts", "text"], "--prompts is for a whole engine; name one with --engine"),
+    "nothing listens": (
+        ["--engine", "http://localhost:1", "--model", "m", "--checkpoint", "TARGET", "--retries", "0"],
+        "connection refused",
+    ),
     "a counter": (["--engine", "reference", "--checkpoint", "TARGET", "--counter", "-1"], "--counter -1"),
 }
 
@@ -306,4 +426,5 @@ def test_bad_input_ends_with_the_way_out(name: str, models: Path, capsys: pytest
 def test_a_part_comes_back() -> None:
     """As it was kept."""
     plain = {"breaches": {}, "counts": {"a": [1, 2, 0]}, "exact": {"length": [3, 0]}, "tokens": 5}
+    plain["replaced"] = {"lost": 2, "refused": 0}
     assert part_of(json.loads(json.dumps(plain))).plain() == plain

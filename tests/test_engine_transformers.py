@@ -58,7 +58,7 @@ def judged(engine: Engine, test: str, only: Sequence[str]) -> tuple[Found, Judge
     for piece in pieces(plan):
         if piece.condition.name in only:
             found.add(runner.run(piece))
-    return found, conclude(plan, found.counts, found.exact, found.breaches)
+    return found, conclude(plan, found.counts, found.exact, found.breaches, found.replaced)
 
 
 def failed(found: Found, verdict: Judgement) -> set[str]:

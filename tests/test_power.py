@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from pp3.harness import campaign
-from pp3.harness.battery import judge, totals, two_sided
+from pp3.harness.battery import judge, totals
 from pp3.harness.bounds import fit_effect, rare_effect
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
@@ -26,6 +26,7 @@ from pp3.harness.power import (
     smallest_shift,
     unit_of,
 )
+from pp3.harness.tails import two_sided
 
 ALPHA = 1e-4
 POWERS = (0.5, 0.9, 0.99)

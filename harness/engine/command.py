@@ -20,6 +20,7 @@ from pp3.harness.engine.plan import CONCURRENCY, TOKENS, EngineSpec, Plan, make
 from pp3.harness.engine.run import Runner, reseed
 from pp3.harness.engine.spread import spread
 from pp3.harness.engine.tally import TIES, Found
+from pp3.harness.engine.watch import Watch
 from pp3.harness.errors import CampaignError
 from pp3.harness.evidence import engine as engine_receipt
 from pp3.harness.evidence import provenance, store
@@ -27,7 +28,7 @@ from pp3.harness.evidence.moment import moment, utc
 from pp3.harness.evidence.receipt import write
 from pp3.harness.operations.campaign import open_folder
 from pp3.harness.operations.folder import same
-from pp3.harness.progress import Bar
+from pp3.harness.operations.found import keep, open_out
 from pp3.harness.qualify import CODES, page_of, where_it_lies
 from pp3.harness.seeds import Seed
 from pp3.harness.terminal import Column, Fit, labelled, sentence, table
@@ -69,15 +70,17 @@ def run_command(where: Where, wanted: Chosen) -> int:
             tokens=wanted.tokens,
             dtype=where.dtype,
             concurrency=wanted.concurrency,
+            prompts=where.prompts,
         )
         plan = make(spec, engine.facts)
         run = _Run(plan, engine, wanted, started)
         found = run.found(where, wanted.jobs)
     finally:
         engine.close()
-    judged = conclude(plan, found.counts, found.exact, found.breaches)
+    judged = conclude(plan, found.counts, found.exact, found.breaches, found.replaced)
     statement = engine_receipt.build(plan, run.counter, run.how, run.started, found, judged, run.attempts)
-    written = write(statement, run.folders.receipts)
+    receipts = run.folders.receipts
+    written = write(statement, receipts) if run.folder is None else keep(run.folder, statement, receipts)
     page = page_of(statement, written, run.folders.reports)
     seconds = time.perf_counter() - clock
     if wanted.as_json:
@@ -89,6 +92,7 @@ def run_command(where: Where, wanted: Chosen) -> int:
             "receipt": str(written),
             "report": str(page) if page else None,
             "tokens": found.tokens,
+            "replaced": found.replaced,
             "counter": run.counter,
             "seconds": round(seconds, 3),
         }
@@ -109,7 +113,7 @@ class _Run:
         if wanted.folder is not None:
             self.folder = open_folder(wanted.folder, wanted.resume, False)
             manifest = self.folder.manifest() if self.folder.holds_one() else {}
-        self.folders = store.open_store(wanted.out)
+        self.folders = open_out(wanted.out, manifest) if manifest else store.open_store(wanted.out)
         if manifest:
             same(self._manifest(manifest["counter"], ""), manifest, str(wanted.folder))
             if wanted.counter not in (None, manifest["counter"]):
@@ -141,34 +145,26 @@ class _Run:
     def found(self, where: Where, jobs: int) -> Found:
         """What all pieces counted."""
         whole, wanted = Found(), list(pieces(self.plan))
-        there = {part["name"]: part["result"] for _, part in self.folder.parts()} if self.folder else {}
-        asked = {condition.name: condition.asks for condition in self.plan.conditions}
-        done = dict.fromkeys(asked, 0)
-        left = [piece for piece in wanted if piece.name not in there]
-        with Bar() as bar:
-
-            def said(piece: Piece, answers: int) -> None:
-                name = piece.condition.name
-                bar.update(name, min(done[name] + answers, asked[name]), asked[name])
-
-            def take(piece: Piece, one: Found) -> None:
-                said(piece, piece.asks)
-                done[piece.condition.name] += piece.asks
+        parts = {part["name"]: part["result"] for _, part in self.folder.parts()} if self.folder else {}
+        there = [(piece, part_of(parts[piece.name])) for piece in wanted if piece.name in parts]
+        left = [piece for piece in wanted if piece.name not in parts]
+        with Watch(self.folder, self.attempts, wanted) as watch:
+            watch.begin(there)
+            for _, one in there:
                 whole.add(one)
 
-            for piece in wanted:
-                if piece.name in there:
-                    take(piece, part_of(there[piece.name]))
+            def take(piece: Piece, one: Found) -> None:
+                self._keep(piece, one)
+                watch.took(piece, one)
+                whole.add(one)
+
             if jobs > 1:
                 for piece, one in spread(where, self.plan.spec, self.plan.sha256, self.counter, jobs, left):
-                    self._keep(piece, one)
                     take(piece, one)
             else:
                 runner = Runner(self.plan, self.seed, self.engine)
                 for piece in left:
-                    one = runner.run(piece, partial(said, piece))
-                    self._keep(piece, one)
-                    take(piece, one)
+                    take(piece, runner.run(piece, partial(watch.said, piece)))
         return whole
 
     def _keep(self, piece: Piece, one: Found) -> None:
@@ -192,7 +188,13 @@ class _Run:
 
 def part_of(result: dict[str, Any]) -> Found:
     """What a part kept."""
-    return Found(counts=result["counts"], exact=result["exact"], breaches=result["breaches"], tokens=result["tokens"])
+    return Found(
+        counts=result["counts"],
+        exact=result["exact"],
+        breaches=result["breaches"],
+        replaced=result["replaced"],
+        tokens=result["tokens"],
+    )
 
 
 def lines(plan: Plan, found: Found, judged: Judgement) -> list[str]:

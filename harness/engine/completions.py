@@ -10,30 +10,18 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import Any, TypeVar
 
-from pp3.harness.engine.contract import Answer, Ask, Engine, Facts, Finish
+from pp3.harness.engine.contract import LOST, REFUSED, Answer, Ask, Engine, Facts, Finish
 from pp3.harness.engine.dialect import Dialect, Part
-from pp3.harness.engine.dialect_native import LlamaCpp, Sglang
-from pp3.harness.engine.dialect_openai import OpenAI, Vllm
+from pp3.harness.engine.dialect_openai import OpenAI
 from pp3.harness.engine.entire import check, whole
+from pp3.harness.engine.meeting import MALFORMED, NAMES, dialect_of, entry_of, hold_speculation, hold_words
 from pp3.harness.engine.transport import Address, AttemptError, HungUpError, Line
+from pp3.harness.engine.words import Words, words_of
 from pp3.harness.errors import CampaignError
 
-OWNERS: dict[str, Dialect] = {  # `owned_by` of GET /v1/models
-    "vllm": Vllm(),
-    "sglang": Sglang(),
-    "llamacpp": LlamaCpp(),
-    "pp3": Vllm(
-        name="pp3",
-        own=True,
-        replays=frozenset({"alone", "batch", "order", "slot"}),
-        filters="vllm-torch",
-    ),
-}
-NAMES = ("auto", "openai", *(known.name for known in OWNERS.values()))
 PAUSE, LONGEST_PAUSE = 0.25, 8.0  # seconds before asking again, doubled each time
 PATIENCE = 60.0  # seconds that a Retry-After may ask for
 Result = TypeVar("Result")
-MALFORMED = (KeyError, TypeError, IndexError, ValueError, AttributeError)
 
 
 def connect(
@@ -48,13 +36,15 @@ def connect(
     texts: Mapping[str, int] | None = None,
     filters: str | None = None,
     key: str | None = None,
+    prompts: str = "ids",
 ) -> Engine:
     """Reach an engine and check that it serves this model.
 
-    `vocab` is the checkpoint's; `speculate` says whether the engine was started with speculation, which none tells by
-    its protocol; `texts` maps token texts to ids where ids are not told (dialect openai); `filters` names the engine's
-    line of filter_rules.ENGINES where the dialect does not settle it; `key` is sent as a bearer token. Seconds bound a
-    whole answer. Raises CampaignError for an engine that is down or slow, a wrong model, or an option out of range.
+    `vocab` is the checkpoint's; `speculate` says whether the engine was started with speculation, which is held against
+    what it tells, where it tells; `texts` maps token texts to ids, for prompts that are sent as text (`prompts`) and
+    where ids are not told (dialect openai); `filters` names the engine's line of filter_rules.ENGINES where the dialect
+    does not settle it; `key` is sent as a bearer token. Seconds bound a whole answer. Raises CampaignError for an
+    engine that is down or slow, a wrong model, another tokenizer, or an option out of range.
     """
     if not timeout_s > 0:
         raise CampaignError(f"timeout {timeout_s!r} s; give more than 0")
@@ -62,7 +52,12 @@ def connect(
         raise CampaignError(f"retries {retries!r}; give 0 to 20")
     if dialect not in NAMES:
         raise CampaignError(f"dialect {dialect!r} is unknown; choose from {', '.join(NAMES)}")
-    engine = CompletionsEngine(Address.of(url, key), model, timeout_s, retries)
+    words = None
+    if prompts == "text":
+        if texts is None:
+            raise CampaignError("prompts as text need the texts of the checkpoint's tokenizer; give them")
+        words = words_of(texts)
+    engine = CompletionsEngine(Address.of(url, key), model, timeout_s, retries, words)
     try:
         engine.meet(vocab, speculate, dialect, texts, filters)
     except BaseException:
@@ -72,14 +67,16 @@ def connect(
 
 
 class CompletionsEngine:
-    """See the contract. `retried` counts attempts that were replaced."""
+    """See the contract. `replaced` counts attempts that were replaced by another: refused, or lost on their way."""
 
     facts: Facts
 
-    def __init__(self, address: Address, model: str, timeout_s: float, retries: int) -> None:
-        self.address, self.model = address, model
+    def __init__(
+        self, address: Address, model: str, timeout_s: float, retries: int, words: Words | None = None
+    ) -> None:
+        self.address, self.model, self.words = address, model, words
         self.timeout_s, self.retries = timeout_s, retries
-        self.retried = 0
+        self.replaced = {LOST: 0, REFUSED: 0}
         self._dialect: Dialect = OpenAI()
         self._lines = threading.local()
         self._open: set[Line] = set()
@@ -90,25 +87,16 @@ class CompletionsEngine:
         self, vocab: int, speculate: bool, dialect: str, texts: Mapping[str, int] | None, filters: str | None
     ) -> None:
         """Ask what is served, and settle the dialect and the facts."""
-        try:
-            served = [dict(entry) for entry in self._patiently("GET", "/v1/models")["data"]]
-            names = [name for entry in served for name in (str(entry["id"]), *entry.get("aliases", ()))]
-        except MALFORMED as error:
-            raise CampaignError(
-                f"engine {self.address.url}: GET /v1/models lists no models as OpenAI does; is this the engine's port?"
-            ) from error
-        if self.model not in names:
-            raise CampaignError(
-                f"engine {self.address.url}: model {self.model!r} is not served; it serves {', '.join(names) or 'none'}"
-            )
-        entry = next(entry for entry in served if self.model in (entry["id"], *entry.get("aliases", ())))
-        self._dialect = _dialect(dialect, str(entry.get("owned_by")), texts)
+        entry = entry_of(self._patiently("GET", "/v1/models"), self.model, self.address.url)
+        self._dialect = dialect_of(dialect, str(entry.get("owned_by")), texts)
         told = (entry.get("meta") or {}).get("n_vocab")
         if told is not None and told != vocab:
             raise CampaignError(f"engine {self.address.url}: {told} tokens; the checkpoint has {vocab}: another model")
         version, settings = self._about()
         if "max_model_len" in entry:
             settings["max_model_len"] = str(entry["max_model_len"])
+        settings |= {"retries": str(self.retries), "timeout": f"{self.timeout_s:g} s"}
+        settings["speculates"] = hold_speculation(self._line(), self._dialect, speculate, self.timeout_s)
         self.facts = Facts(
             name=f"{self._dialect.name} over HTTP",
             version=version,
@@ -121,6 +109,8 @@ class CompletionsEngine:
             filters=filters or self._dialect.filters,
             logprobs_of=self._dialect.logprobs_of,
         )
+        if self.words is not None:
+            hold_words(self._line(), self._dialect, self.words, self.model, self.timeout_s)
         self._hang_up()
 
     def answers(self, asks: Sequence[Ask], concurrency: int) -> Iterator[Answer]:
@@ -169,6 +159,10 @@ class CompletionsEngine:
 
     def _answer(self, ask: Ask) -> Answer:
         body = self._dialect.body(ask, self.model)
+        if self.words is not None:
+            ids, text = self._dialect.prompt_keys
+            del body[ids]
+            body[text] = self.words.text(ask.prompt)
 
         def attempt(line: Line) -> Answer:
             try:
@@ -187,12 +181,13 @@ class CompletionsEngine:
 
     def _streamed(self, line: Line, body: Mapping[str, Any], enough: int) -> Part:
         """Read a stream until it ends or has brought enough tokens; then hang up."""
-        tokens, logprobs, told = tuple[int, ...](), tuple[float, ...](), False
+        tokens, logprobs, told, read = tuple[int, ...](), tuple[float, ...](), False, None
         events = line.events(self._dialect.path, body, self.timeout_s)
         try:
             for event in events:
                 part = self._dialect.part(event)
                 told |= part.logprobs is not None
+                read = part.read if read is None else read
                 tokens = part.tokens if part.from_start else tokens + part.tokens
                 logprobs = (part.logprobs or ()) if part.from_start else logprobs + (part.logprobs or ())
                 finish = part.finish
@@ -204,6 +199,8 @@ class CompletionsEngine:
                         logprobs=logprobs if told else None,
                         finish=finish,
                         counted=part.counted if finish is not Finish.ABORTED else None,
+                        read=read,
+                        read_count=part.read_count,
                     )
         finally:
             events.close()
@@ -224,7 +221,7 @@ class CompletionsEngine:
                 if not fault.again or number == self.retries or pause > PATIENCE:
                     raise CampaignError(self._lost(what, fault, number + 1, pause)) from fault
                 with self._lock:
-                    self.retried += 1
+                    self.replaced[REFUSED if fault.refused else LOST] += 1
                 self._stopped.wait(pause)
         raise AssertionError("unreachable")
 
@@ -238,7 +235,7 @@ class CompletionsEngine:
             )
         return (
             f"{said}; after {attempts} attempts. See that the engine is up and answers within {self.timeout_s:g} s, "
-            "or give more time, more retries or less concurrency; what was answered is kept"
+            "or give --answer-timeout, --retries or less --concurrency; what ended before is kept where --dir is given"
         )
 
     def _line(self) -> Line:
@@ -258,20 +255,3 @@ class CompletionsEngine:
             lines, self._open = self._open, set()
         for line in lines:
             line.hang_up()
-
-
-def _dialect(name: str, owner: str, texts: Mapping[str, int] | None) -> Dialect:
-    """By name, or by whom the list of models says it is owned."""
-    by_name: dict[str, Dialect] = {known.name: known for known in OWNERS.values()}
-    if name in by_name:
-        return by_name[name]
-    if name == "auto" and owner in OWNERS:
-        return OWNERS[owner]
-    if texts is None:
-        raise CampaignError(
-            f"engine owned by {owner!r}, dialect {name}: token ids are not told; give the tokenizer's texts, or choose "
-            f"a dialect that tells ids: {', '.join(by_name)}"
-        )
-    if len(set(texts.values())) < len(texts):
-        raise CampaignError("two token texts have one id; ids cannot be found by text with this tokenizer")
-    return OpenAI(texts=texts)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+LOST, REFUSED = "lost", "refused"  # attempts that were replaced: their answer did not come whole, or was not begun
+
 
 class Finish(Enum):
     """Why an answer ended."""

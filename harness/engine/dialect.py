@@ -23,6 +23,8 @@ class Part:
     steps: tuple[int, ...] | None = None
     counted: int | None = None  # tokens that the engine says it made in all
     from_start: bool = False  # of a stream: tokens so far, not only the new ones
+    read: tuple[int, ...] | None = None  # the prompt's tokens, as the engine says that it read them
+    read_count: int | None = None  # how many these are
 
 
 class Dialect(Protocol):
@@ -39,6 +41,18 @@ class Dialect(Protocol):
     @property
     def about(self) -> str | None:
         """Where the version is told."""
+
+    @property
+    def prompt_keys(self) -> tuple[str, str]:
+        """Where a body has its prompt: as token ids, as text."""
+
+    @property
+    def tokenize(self) -> tuple[str, str] | None:
+        """Where a text is made tokens, and the key of the text in the body; None where it is not offered."""
+
+    @property
+    def told_at(self) -> str | None:
+        """Where it is told whether the engine speculates."""
 
     @property
     def stop_emitted(self) -> bool:
@@ -64,6 +78,9 @@ class Dialect(Protocol):
 
     def part(self, reply: Any) -> Part:
         """What a reply or an event says. Another shape raises AttemptError, KeyError, TypeError or ValueError."""
+
+    def speculates(self, content: bytes) -> bool | None:
+        """Whether the engine speculates, of what `told_at` answers; None if that does not say."""
 
     def settings(self, about: Any) -> tuple[str, dict[str, str]]:
         """Version, and what can change a number; of what `about` answers."""

@@ -3,6 +3,7 @@
 Run on the real thing: llama.cpp build 11549. Read, not run: SGLang 0.5.23.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ class Sglang:
     name: str = "sglang"
     path: str = "/generate"
     about: str | None = "/server_info"
+    prompt_keys: tuple[str, str] = ("input_ids", "text")
+    tokenize: tuple[str, str] | None = None
+    told_at: str | None = "/server_info"
     stop_emitted: bool = True
     replays: frozenset[str] = frozenset()  # "alone" and more under --enable-deterministic-inference
     logprobs_of: Logprobs = Logprobs.TEMPERED  # unless SGLANG_RETURN_ORIGINAL_LOGPROB is set
@@ -78,18 +82,17 @@ class Sglang:
             finish=None if reason is None else finish_of(reason["type"]),
             counted=counted,
             from_start=len(tokens) == counted,
+            read_count=int(meta["prompt_tokens"]) if "prompt_tokens" in meta else None,
         )
+
+    def speculates(self, content: bytes) -> bool | None:
+        """See Dialect."""
+        told = json.loads(content)
+        return told["speculative_algorithm"] is not None if "speculative_algorithm" in told else None
 
     def settings(self, about: Any) -> tuple[str, dict[str, str]]:
         """See Dialect."""
-        told = (
-            "dtype",
-            "sampling_backend",
-            "attention_backend",
-            "enable_deterministic_inference",
-            "speculative_algorithm",
-        )
-        return str(about["version"]), {key: str(about[key]) for key in told if key in about}
+        return str(about["version"]), {key: str(about[key]) for key in SGLANG_TELLS if key in about}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,9 @@ class LlamaCpp:
     name: str = "llama.cpp"
     path: str = "/completion"
     about: str | None = "/props"
+    prompt_keys: tuple[str, str] = ("prompt", "prompt")
+    tokenize: tuple[str, str] | None = ("/tokenize", "content")
+    told_at: str | None = "/slots"
     stop_emitted: bool = True
     replays: frozenset[str] = ALONE
     logprobs_of: Logprobs = Logprobs.MODEL
@@ -141,7 +147,13 @@ class LlamaCpp:
             logprobs=None if given is None else floats([one["logprob"] for one in given[: len(tokens)]]),
             finish=finish_of(reply["stop_type"]) if ended else None,
             counted=int(reply["tokens_predicted"]) if ended else None,
+            read_count=int(reply["tokens_evaluated"]) if ended and "tokens_evaluated" in reply else None,
         )
+
+    def speculates(self, content: bytes) -> bool | None:
+        """See Dialect."""
+        slots = json.loads(content)
+        return any(slot["speculative"] for slot in slots) if all("speculative" in slot for slot in slots) else None
 
     def settings(self, about: Any) -> tuple[str, dict[str, str]]:
         """See Dialect."""

@@ -3,6 +3,7 @@
 Run on the real thing: vLLM 0.32.0.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,9 @@ class Vllm:
     path: str = "/v1/completions"
     about: str | None = "/version"
     own: bool = False  # our own server
+    prompt_keys: tuple[str, str] = ("prompt", "prompt")
+    tokenize: tuple[str, str] | None = ("/tokenize", "prompt")
+    told_at: str | None = "/metrics"
     stop_emitted: bool = True
     replays: frozenset[str] = ALONE
     logprobs_of: Logprobs = Logprobs.MODEL  # --logprobs-mode raw_logprobs, the default
@@ -43,6 +47,7 @@ class Vllm:
             "stop_token_ids": list(ask.stop),
             "ignore_eos": ask.ignore_eos,
             "skip_special_tokens": False,
+            "add_special_tokens": False,
             "return_token_ids": True,
         }
         if self.own:
@@ -61,8 +66,16 @@ class Vllm:
             logprobs=None if given is None else floats(given["token_logprobs"]),
             finish=finish_of(choice["finish_reason"]),
             steps=integers(choice["steps"]) if choice.get("steps") is not None else None,
-            counted=(reply.get("usage") or {}).get("completion_tokens"),
+            counted=_usage(reply, "completion_tokens"),
+            read=integers(choice["prompt_token_ids"]) if choice.get("prompt_token_ids") is not None else None,
+            read_count=_usage(reply, "prompt_tokens"),
         )
+
+    def speculates(self, content: bytes) -> bool | None:
+        """See Dialect. vLLM has counters of drafts where it speculates, and no others by that name."""
+        if self.own:
+            return int(json.loads(content)["settings"]["depth"]) > 0
+        return b"vllm:spec_decode" in content if b"vllm:" in content else None
 
     def settings(self, about: Any) -> tuple[str, dict[str, str]]:
         """See Dialect."""
@@ -77,6 +90,9 @@ class OpenAI:
     name: str = "openai"
     path: str = "/v1/completions"
     about: str | None = None
+    prompt_keys: tuple[str, str] = ("prompt", "prompt")
+    tokenize: tuple[str, str] | None = None
+    told_at: str | None = None
     stop_emitted: bool = False
     replays: frozenset[str] = frozenset()
     logprobs_of: Logprobs = Logprobs.MODEL
@@ -107,8 +123,13 @@ class OpenAI:
             tokens=tuple(self.texts[text] for text in given["tokens"]),
             logprobs=floats(given["token_logprobs"]),
             finish=finish_of(choice["finish_reason"]),
-            counted=(reply.get("usage") or {}).get("completion_tokens"),
+            counted=_usage(reply, "completion_tokens"),
+            read_count=_usage(reply, "prompt_tokens"),
         )
+
+    def speculates(self, content: bytes) -> bool | None:
+        """See Dialect."""
+        return None
 
     def settings(self, about: Any) -> tuple[str, dict[str, str]]:
         """See Dialect."""
@@ -130,6 +151,11 @@ def _openai(ask: Ask, model: str) -> Body:
     if ask.logprobs is not None:
         body["logprobs"] = ask.logprobs
     return body
+
+
+def _usage(reply: Any, key: str) -> int | None:
+    told = (reply.get("usage") or {}).get(key)
+    return None if told is None else int(told)
 
 
 def _choice(reply: Any) -> Any:

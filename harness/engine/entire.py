@@ -5,6 +5,8 @@ from pp3.harness.engine.dialect import Part
 from pp3.harness.engine.transport import AttemptError
 from pp3.harness.errors import CampaignError
 
+OTHER = "another tokenizer than the checkpoint's, or one that adds tokens"
+
 
 def check(ask: Ask, facts: Facts) -> None:
     """Raises CampaignError for a parameter that the engine would not obey."""
@@ -49,6 +51,10 @@ def whole(ask: Ask, part: Part, facts: Facts) -> Answer:
             "pads its vocabulary",
             again=False,
         )
+    if part.read is not None and part.read != ask.prompt:
+        raise AttemptError(f"a prompt of {len(ask.prompt)} tokens is read as other tokens: {OTHER}", again=False)
+    if part.read_count is not None and part.read_count != len(ask.prompt):
+        raise AttemptError(f"a prompt of {len(ask.prompt)} tokens is read as {part.read_count}: {OTHER}", again=False)
     if ask.logprobs is not None and (part.logprobs is None or len(part.logprobs) != len(part.tokens)):
         raise AttemptError(f"{len(part.logprobs or ())} log-probabilities of {len(part.tokens)} tokens", again=False)
     return Answer(

@@ -13,13 +13,14 @@ import numpy as np
 from scipy import special
 
 from pp3.harness import bounds, tails
-from pp3.harness.battery import number, two_sided
+from pp3.harness.bounds import Unit
+from pp3.harness.canonical import number
 from pp3.harness.engine.cells import PLACES, Look
 from pp3.harness.engine.conditions import Condition, Kind
+from pp3.harness.engine.contract import LOST
 from pp3.harness.engine.plan import Check, Plan, seen
 from pp3.harness.engine.tally import BREACHES, LENGTH, TOLD_TOKENS
-from pp3.harness.power import Unit
-from pp3.harness.verdict import MARGIN, Verdict
+from pp3.harness.outcome import MARGIN, Verdict
 
 LEAST = 20  # events that every group of a cell must expect, or G is not taken for chi-square
 CONFIDENCE = 0.999
@@ -109,11 +110,12 @@ def judge(check: Check, counts: Sequence[int], power: float) -> Result:
     coin = len(found) == 2 and cell.df == 1
     p, excluded = 1.0, 1.0
     if not reason and events:
-        p = two_sided(int(found[0]), events, float(cell.probabilities[0])) if coin else float(tails.chi2_sf(g, cell.df))
         if coin:
+            p = tails.two_sided(int(found[0]), events, float(cell.probabilities[0]))
             low, high = bounds.binomial_interval(int(found[0]), events, CONFIDENCE)
             excluded = max(high - cell.probabilities[0], cell.probabilities[0] - low)
         else:
+            p = float(tails.chi2_sf(g, cell.df))
             excluded = bounds.upper(g, cell.df, events, CONFIDENCE)
     return Result(
         id=check.id,
@@ -133,7 +135,11 @@ def judge(check: Check, counts: Sequence[int], power: float) -> Result:
 
 
 def conclude(
-    plan: Plan, counts: Mapping[str, Sequence[int]], exact: Mapping[str, Sequence[int]], breaches: Mapping[str, int]
+    plan: Plan,
+    counts: Mapping[str, Sequence[int]],
+    exact: Mapping[str, Sequence[int]],
+    breaches: Mapping[str, int],
+    replaced: Mapping[str, int],
 ) -> Judgement:
     """Judge everything that was counted."""
     tests = [judge(check, counts.get(check.id, [0] * check.cell.size), plan.spec.power) for check in plan.checks]
@@ -151,6 +157,7 @@ def conclude(
     missing += [
         f"{name}: {plan.left_out[name]}, and a PASS needs it" for name in required(plan) if name in plan.left_out
     ]
+    missing += lost(plan, replaced)
     findings = {Verdict.INVALID: invalid, Verdict.FAIL: failed, Verdict.INCONCLUSIVE: missing}
     verdict = next((verdict for verdict, texts in findings.items() if texts), Verdict.PASS)
     reasons = invalid + failed + missing
@@ -159,8 +166,19 @@ def conclude(
         resolution=plan.resolution,
         verdict=verdict,
         reasons=reasons,
-        sentence=sentence_of(plan, verdict, reasons, tests),
+        sentence=sentence_of(plan, verdict, reasons, tests, replaced.get(LOST, 0)),
     )
+
+
+def lost(plan: Plan, replaced: Mapping[str, int]) -> list[str]:
+    """What answers that did not come whole may hide: an engine may lose those that show it wrong."""
+    asks, count = sum(condition.asks for condition in plan.conditions), replaced.get(LOST, 0)
+    if count <= plan.resolution * asks:
+        return []
+    return [
+        f"{count:,} answers of {asks:,} requests did not come whole and were asked for again: a share of "
+        f"{count / asks:.2g}, and an error of {plan.resolution:.2g} is to be seen"
+    ]
 
 
 def exact_checks(plan: Plan) -> list[str]:
@@ -238,7 +256,7 @@ def who(plan: Plan) -> str:
     return f"{plan.facts.name} {plan.facts.version} {how}"
 
 
-def sentence_of(plan: Plan, verdict: Verdict, reasons: Sequence[str], tests: Sequence[Result]) -> str:
+def sentence_of(plan: Plan, verdict: Verdict, reasons: Sequence[str], tests: Sequence[Result], again: int = 0) -> str:
     """The verdict as one sentence."""
     scale = f"{plan.spec.tokens:,} tokens of {plan.spec.target} in {plan.spec.dtype}"
     if verdict is Verdict.PASS:
@@ -246,6 +264,7 @@ def sentence_of(plan: Plan, verdict: Verdict, reasons: Sequence[str], tests: Seq
         said = (
             f"no evidence against the law of {who(plan)} in {scale}, {deciding} checks at a family level of "
             f"{plan.spec.alpha:g}; ranks off by {plan.resolution:.2g} in total variation would be seen"
+            f"{f'; {again:,} answers did not come whole and were asked for again' if again else ''}"
         )
     else:
         verb = {

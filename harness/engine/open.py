@@ -4,11 +4,13 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from pp3.harness.engine.checkpoint import EPSILON, Checkpoint, open_checkpoint, word_of
+from pp3.harness.engine.checkpoint import EPSILON, Checkpoint, open_checkpoint
 from pp3.harness.engine.contract import Engine
 from pp3.harness.engine.law import Law, logits_of
+from pp3.harness.engine.plan import IDS, PROMPTS
 from pp3.harness.engine.reference import ReferenceEngine
 from pp3.harness.engine.tensors import Loaded
+from pp3.harness.engine.words import texts_of
 from pp3.harness.errors import CampaignError
 
 IN_PROCESS = ("transformers", "reference")
@@ -25,16 +27,23 @@ class Where:
     draft: Path | None
     dtype: str
     device: str  # auto, cuda or cpu; of an engine in process
+    prompts: str = IDS  # this and the others: of an engine at an address
+    dialect: str = "auto"
+    timeout_s: float = 120.0  # of a whole answer
+    retries: int = 3
+    key_file: Path | None = None  # holds what is sent as a bearer token
 
     def checked(self) -> tuple[Checkpoint, Checkpoint | None]:
         """The checkpoints. CampaignError for options that do not go together, and for folders that are none."""
-        served = self.engine.startswith(SCHEMES)
-        if not served and self.engine not in IN_PROCESS:
+        far = served(self.engine)
+        if not far and self.engine not in IN_PROCESS:
             raise CampaignError(f"--engine {self.engine!r}: give {', '.join(IN_PROCESS)}, or an address as http://...")
         if self.checkpoint is None:
             raise CampaignError("--engine needs --checkpoint DIR, the folder of the model that it serves")
-        if served and not self.model:
+        if far and not self.model:
             raise CampaignError("--engine URL needs --model NAME, the name that the engine knows the model by")
+        if self.prompts not in PROMPTS:
+            raise CampaignError(f"--prompts {self.prompts!r}: give {' or '.join(PROMPTS)}")
         if self.dtype not in (*Loaded,):
             raise CampaignError(f"--dtype {self.dtype!r}: give {', '.join(Loaded)}")
         target = open_checkpoint(self.checkpoint, "target")
@@ -44,6 +53,11 @@ class Where:
                 f"{self.draft} drafts for {draft.chain.name}, and {self.checkpoint} is {target.chain.name}"
             )
         return target, draft
+
+
+def served(engine: str) -> bool:
+    """Whether it is at an address."""
+    return engine.startswith(SCHEMES)
 
 
 def open_engine(where: Where, target: Checkpoint, draft: Checkpoint | None) -> Engine:
@@ -56,12 +70,33 @@ def open_engine(where: Where, target: Checkpoint, draft: Checkpoint | None) -> E
         dtype = Loaded(where.dtype)
         laws = [_logits(one, dtype) for one in (target, draft) if one is not None]
         return ReferenceEngine(laws[0], target.chain.class_of, target.chain.end, laws[1] if draft else None)
-    texts = {word_of(token): token for token in range(target.chain.vocab)}
     completions = importlib.import_module("pp3.harness.engine.completions")
     found: Engine = completions.connect(
-        where.engine, where.model, target.chain.vocab, speculate=draft is not None, texts=texts
+        where.engine,
+        where.model,
+        target.chain.vocab,
+        speculate=draft is not None,
+        timeout_s=where.timeout_s,
+        retries=where.retries,
+        dialect=where.dialect,
+        texts=texts_of(target.path),
+        key=None if where.key_file is None else key_of(where.key_file),
+        prompts=where.prompts,
     )
     return found
+
+
+def key_of(path: Path) -> str:
+    """What a file holds, as it is sent. CampaignError, which shows none of it, for what cannot be sent."""
+    try:
+        key = path.read_text("ascii").strip()
+    except OSError as error:
+        raise CampaignError(f"--key-file {path}: {error.strerror}; give a file that can be read") from None
+    except UnicodeDecodeError:
+        key = ""
+    if not key or not key.isprintable():
+        raise CampaignError(f"--key-file {path}: it must hold one line of ASCII, the key")
+    return key
 
 
 def device_of(wanted: str) -> str:

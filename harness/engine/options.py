@@ -17,7 +17,19 @@ OPTIONS = (
     click.option("--tokens", type=int, help="Of an engine: tokens of its longest stream. Default: 1,000,000."),
     click.option("--dtype", help="Of an engine: the dtype it loads the model in. Default: float32."),
     click.option("--concurrency", type=int, help="Of an engine: requests in flight. Default: 16."),
+    click.option("--prompts", metavar="ids|text", help="At an address: how prompts are sent. Default: ids."),
+    click.option("--dialect", metavar="NAME", help="At an address: what it speaks. Default: as its models are owned."),
+    click.option("--answer-timeout", type=float, metavar="SECONDS", help="At an address: of an answer. Default: 120."),
+    click.option("--retries", type=int, help="At an address: of an answer that did not come whole. Default: 3."),
+    click.option("--key-file", type=PATH, metavar="FILE", help="At an address: holds the key that it wants."),
 )
+AT_ADDRESS = {  # options of an engine at an address, by their name here
+    "prompts": "prompts",
+    "dialect": "dialect",
+    "answer_timeout": "timeout_s",
+    "retries": "retries",
+    "key_file": "key_file",
+}
 
 
 def of_engines(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,12 +42,16 @@ def of_engines(command: Callable[..., Any]) -> Callable[..., Any]:
 def run(given: Mapping[str, Any], others: Mapping[str, Any], shared: Mapping[str, Any]) -> int:
     """Judge an engine; the exit code. `others` are options that it has none of, by name; `shared` those of any run."""
     from pp3.harness.engine.command import Chosen, run_command
-    from pp3.harness.engine.open import Where
+    from pp3.harness.engine.open import Where, served
 
     for option, value in others.items():
         if value not in (None, (), False):
             own = "--tokens, --concurrency, --dtype, --counter, --jobs, --dir"
             raise CampaignError(f"{option} is for samplers; an engine has {own}")
+    at_address = {field: given[name] for name, field in AT_ADDRESS.items() if given[name] is not None}
+    if at_address and not served(given["engine"]):
+        name = next(name for name, field in AT_ADDRESS.items() if field in at_address)
+        raise CampaignError(f"--{name.replace('_', '-')} is of an engine at an address; {given['engine']} has none")
     where = Where(
         engine=given["engine"],
         model=given["model"],
@@ -43,6 +59,7 @@ def run(given: Mapping[str, Any], others: Mapping[str, Any], shared: Mapping[str
         draft=given["draft_checkpoint"],
         dtype=given["dtype"] or "float32",
         device=shared["device"],
+        **at_address,
     )
     sizes = {name: given[name] for name in ("tokens", "concurrency") if given[name] is not None}
     return run_command(where, Chosen(**sizes, **{name: value for name, value in shared.items() if name != "device"}))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pp3.harness import canonical
+from pp3.harness.bounds import detectable_tv, smallest_shift
 from pp3.harness.echo import echo
 from pp3.harness.engine import checkpoint
 from pp3.harness.engine.cells import Cell, Look, cells_of
@@ -16,13 +17,13 @@ from pp3.harness.engine.contract import Facts, Logprobs
 from pp3.harness.engine.law import Law, Setting, error, logits_of, most_tokens
 from pp3.harness.engine.tensors import Loaded
 from pp3.harness.errors import CampaignError
-from pp3.harness.power import detectable_tv, smallest_shift
 from pp3.targets import chains
 from pp3.targets.chains import Chain
 
 TOKENS, LEAST_TOKENS = 1_000_000, 20_000
 MOST_CONCURRENT = 1_024
 CONCURRENCY = 16
+IDS, TEXT = PROMPTS = ("ids", "text")
 
 
 class EngineSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +34,7 @@ class EngineSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: int = TOKENS  # of the stream; every other condition has a twentieth
     dtype: str = Loaded.FLOAT32.value
     concurrency: int = CONCURRENCY
+    prompts: str = IDS  # how they are sent
     alpha: float = 1e-5
     pool: int = 100
     power: float = 0.999
@@ -116,6 +118,7 @@ class Plan:
             "power": repr(self.spec.power),
             "target": self.spec.target,
             "tokens": self.spec.tokens,
+            **({} if self.spec.prompts == IDS else {"prompts": self.spec.prompts}),
         }
 
     @property
@@ -150,6 +153,7 @@ def make(spec: EngineSpec, facts: Facts) -> Plan:
     dtypes = [dtype.value for dtype in Loaded]
     need(spec.dtype in dtypes, "--dtype", spec.dtype, f"one of {', '.join(dtypes)}")
     need(1 <= spec.concurrency <= MOST_CONCURRENT, "--concurrency", spec.concurrency, f"from 1 to {MOST_CONCURRENT}")
+    need(spec.prompts in PROMPTS, "--prompts", spec.prompts, f"one of {', '.join(PROMPTS)}")
     need(
         1e-30 <= spec.alpha < spec.power < 1, "alpha", spec.alpha, f"at least 1e-30 and below the power ({spec.power})"
     )
@@ -251,6 +255,7 @@ def of_plan(plain: Mapping[str, Any]) -> Plan:
         tokens=plain["tokens"],
         dtype=plain["dtype"],
         concurrency=plain["concurrency"],
+        prompts=plain.get("prompts", IDS),
         alpha=float(plain["alpha"]),
         pool=plain["pool"],
         power=float(plain["power"]),

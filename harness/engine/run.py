@@ -28,6 +28,13 @@ class Reseeded(Protocol):
         ...
 
 
+@runtime_checkable
+class Replacing(Protocol):
+    """An engine that is asked again when an answer does not come whole."""
+
+    replaced: dict[str, int]  # attempts, by why
+
+
 class Runner:
     """Runs pieces of one plan."""
 
@@ -47,11 +54,19 @@ class Runner:
 
     def run(self, piece: Piece, said: Callable[[int], None] = lambda answers: None) -> Found:
         """Ask and count a piece; `said` is told how many answers have come."""
-        condition, found = piece.condition, Found()
+        found, engine = Found(), self.engine
+        before = dict(engine.replaced) if isinstance(engine, Replacing) else {}
+        self._run(piece, said, found)
+        if isinstance(engine, Replacing):
+            found.replaced = {name: count - before[name] for name, count in engine.replaced.items()}
+        return found
+
+    def _run(self, piece: Piece, said: Callable[[int], None], found: Found) -> None:
+        condition = piece.condition
         asks = asks_of(self.plan, piece, self.seed)
         if condition.kind is Kind.REPLAY:
             self._replay(asks, found)
-            return found
+            return
         concurrency = 1 if condition.order is Order.ALONE else self.plan.concurrency
         sent = asks[::-1] if condition.order is Order.REVERSED else asks
         told = self._told(asks, self._collect(sent, concurrency, said), found)
@@ -62,7 +77,6 @@ class Runner:
             other = self._told(plain, self._collect(plain, concurrency, said), found)
             self.counters[condition.name].count(other, piece.start, concurrency, rng, found)
             paths(found, told, other, self.plan.chain, self.counters[condition.name].laws[0])
-        return found
 
     def _collect(self, asks: Sequence[Ask], concurrency: int, said: Callable[[int], None]) -> list[Answer]:
         answers: list[Answer] = []

@@ -23,7 +23,7 @@ from pp3.harness.engine.contract import Ask
 from pp3.harness.engine.model import NAMES, load
 from pp3.harness.engine.runner import Emitted, Request, Runner
 from pp3.harness.engine.runner_faults import FAULTS
-from pp3.harness.engine.spoken import RefusalError, ask_of, completion, event
+from pp3.harness.engine.spoken import RefusalError, ask_of, completion, event, tokens_of
 from pp3.harness.errors import CampaignError, Exit
 
 LONGEST_BODY = 1 << 24  # bytes
@@ -87,14 +87,17 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return self._refuse(RefusalError(f"a body of {size} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
         content = self.rfile.read(size)
-        if self.path != "/v1/completions":
+        if self.path not in ("/v1/completions", "/tokenize"):
             return self._refuse(RefusalError(f"{self.path} is not served", HTTPStatus.NOT_FOUND))
         engine = self.server.engine
         try:
             body = json.loads(content)
+            if self.path == "/tokenize":
+                tokens = tokens_of(str(body["prompt"]))
+                return self._reply({"count": len(tokens), "tokens": tokens})
             ask = ask_of(body, engine.name, engine.runner.model.vocab)
-        except ValueError as error:
-            return self._refuse(RefusalError(f"the body is no JSON: {error}"))
+        except (ValueError, KeyError, TypeError) as error:
+            return self._refuse(RefusalError(f"the body is no JSON of a request: {error}"))
         except RefusalError as refusal:
             return self._refuse(refusal)
         request, emitted = engine.submit(ask)

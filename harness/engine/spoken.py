@@ -10,7 +10,7 @@ from pp3.harness.engine.runner import Emitted
 
 WORDS = (
     "model prompt max_tokens temperature top_p top_k min_p seed logit_bias logprobs stop_token_ids ignore_eos stream "
-    "repetition_penalty return_token_ids return_steps speculate skip_special_tokens n"
+    "repetition_penalty return_token_ids return_steps speculate skip_special_tokens add_special_tokens n"
 )
 KNOWN = frozenset(WORDS.split())
 
@@ -36,7 +36,7 @@ def ask_of(body: Any, model: str, vocab: int) -> Ask:
         raise RefusalError("n must be 1")
     prompt = body.get("prompt")
     if isinstance(prompt, str):
-        prompt = [int(word[1:]) if word[:1] == "t" and word[1:].isdigit() else -1 for word in prompt.split()]
+        prompt = tokens_of(prompt)
     stop, bias = body.get("stop_token_ids") or [], _bias(body.get("logit_bias") or {})
     for name, tokens in (("prompt", prompt), ("stop_token_ids", stop), ("logit_bias", bias)):
         if tokens is None or not all(type(token) is int and 0 <= token < vocab for token in tokens):
@@ -59,6 +59,11 @@ def ask_of(body: Any, model: str, vocab: int) -> Ask:
         ignore_eos=bool(body.get("ignore_eos", False)),
         speculate=bool(body.get("speculate", True)),
     )
+
+
+def tokens_of(text: str) -> list[int]:
+    """Words t0, t1, ... as token ids; -1 for any other."""
+    return [int(word[1:]) if word[:1] == "t" and word[1:].isdigit() else -1 for word in text.split()]
 
 
 def completion(steps: Sequence[Emitted], ask: Ask, model: str) -> dict[str, Any]:
@@ -88,6 +93,7 @@ def _choice(steps: Sequence[Emitted], ask: Ask) -> dict[str, Any]:
         "index": 0,
         "text": " ".join(f"t{token}" for token in tokens),
         "token_ids": tokens,
+        "prompt_token_ids": list(ask.prompt),
         "steps": [len(step.tokens) for step in steps],
         "finish_reason": None if finish is None else {Finish.LENGTH: "length", Finish.STOP: "stop"}[finish],
         "logprobs": None,

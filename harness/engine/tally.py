@@ -1,7 +1,7 @@
 """Count what came back for the requests of a piece. Only integers leave it, and they add up over pieces."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Found:
     counts: dict[str, list[int]] = field(default_factory=dict)  # of each cell
     exact: dict[str, list[int]] = field(default_factory=dict)  # of each exact check: compared, wrong
     breaches: dict[str, int] = field(default_factory=dict)  # of the contract
+    replaced: dict[str, int] = field(default_factory=dict)  # attempts, by LOST and REFUSED
     tokens: int = 0
 
     def add(self, other: "Found") -> None:
@@ -38,8 +39,9 @@ class Found:
             for name, values in theirs.items():
                 before = mine.get(name, [0] * len(values))
                 mine[name] = [a + b for a, b in zip(before, values, strict=True)]
-        for name, count in other.breaches.items():
-            self.breaches[name] = self.breaches.get(name, 0) + count
+        for mine_of, theirs_of in ((self.breaches, other.breaches), (self.replaced, other.replaced)):
+            for name, count in theirs_of.items():
+                mine_of[name] = mine_of.get(name, 0) + count
         self.tokens += other.tokens
 
     def note(self, name: str, compared: int, wrong: int) -> None:
@@ -49,7 +51,7 @@ class Found:
 
     def plain(self) -> dict[str, Any]:
         """As a part is kept."""
-        return {"breaches": self.breaches, "counts": self.counts, "exact": self.exact, "tokens": self.tokens}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

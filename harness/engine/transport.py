@@ -20,15 +20,20 @@ from pp3.harness.errors import CampaignError
 LARGEST = 1 << 28  # bytes of a reply
 SHOWN = 300  # characters of an engine's own words
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+REFUSED = frozenset({425, 429, 503})  # said instead of beginning to answer
 
 
 class AttemptError(Exception):
-    """An attempt that failed. `again`: another one may succeed; `after`: seconds that the engine asks to wait."""
+    """An attempt that failed. `again`: another one may succeed; `after`: seconds that the engine asks to wait.
 
-    def __init__(self, reason: str, *, again: bool, after: float | None = None) -> None:
+    `refused`: the engine had not begun to answer, so that nothing about the answer made it fail.
+    """
+
+    def __init__(self, reason: str, *, again: bool, after: float | None = None, refused: bool = False) -> None:
         super().__init__(reason)
         self.again = again
         self.after = after
+        self.refused = refused
 
 
 class HungUpError(Exception):
@@ -74,12 +79,16 @@ class Line:
 
     def exchange(self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float) -> Any:
         """The JSON of a reply that came whole, within so many seconds. Raises AttemptError or HungUpError."""
+        return _json(self.content(method, path, body, seconds))
+
+    def content(self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float) -> bytes:
+        """The bytes of such a reply."""
         deadline = time.monotonic() + seconds
         with _Guard(self, seconds):
             response = self._begin(method, path, body, deadline)
             content = b"".join(self._pieces(response, deadline))
             self._check(response, content)
-        return _json(content)
+        return content
 
     def events(self, path: str, body: Mapping[str, Any], seconds: float) -> Generator[Any, None, None]:
         """The JSON of each event of a stream, until its end; a caller that stops hangs up.
@@ -189,6 +198,7 @@ class Line:
             f"HTTP {response.status} {response.reason}: {_words(content)}",
             again=response.status in RETRIED,
             after=_seconds(response.getheader("Retry-After")),
+            refused=response.status in REFUSED,
         )
 
 
@@ -215,7 +225,7 @@ class _Guard:
             case http.client.IncompleteRead():
                 raise AttemptError("the reply was cut short", again=True) from error
             case ConnectionRefusedError():
-                raise AttemptError("connection refused: nothing listens there", again=True) from error
+                raise AttemptError("connection refused: nothing listens there", again=True, refused=True) from error
             case socket.gaierror():
                 raise AttemptError(f"the host is not known ({error.strerror})", again=False) from error
             case ssl.SSLError():

@@ -10,6 +10,7 @@ from pp3.harness.battery import number
 from pp3.harness.echo import echo
 from pp3.harness.engine.cells import Cell, Look
 from pp3.harness.engine.conditions import Condition, Kind, Order
+from pp3.harness.engine.contract import LOST, REFUSED
 from pp3.harness.engine.judge import Judgement, conclude, exact_checks
 from pp3.harness.engine.plan import Plan, of_plan
 from pp3.harness.engine.tally import BREACHES, LENGTH, TIES, Found
@@ -48,6 +49,7 @@ def build(
             "plan": plan.plain,
             "planSha256": plan.sha256,
             "profile": "engine",
+            "replaced": {name: found.replaced.get(name, 0) for name in (LOST, REFUSED)},
             "reasons": judged.reasons,
             "resolution": number(judged.resolution),
             "run": {"finishedUtc": utc(datetime.now(UTC)), "startedUtc": utc(started)},
@@ -126,10 +128,19 @@ def found_of(plan: Plan, predicate: dict[str, Any]) -> Found:
     for name, count in predicate["breaches"].items():
         if name not in BREACHES or not count:
             raise VerificationError(f"{COUNTS}: {count} of {name} is no breach")
+    replaced = predicate.get("replaced", {})  # receipts before it was recorded lack it
+    if any(replaced.values()) and "retries" not in plan.facts.settings:
+        raise VerificationError(f"{COUNTS}: attempts were replaced, of an engine that is asked once")
     whole = not predicate["breaches"] and not exact[LENGTH][1]
     for condition in plan.conditions:
         _tile(condition, [cell for cell in plan.cells if cell.condition == condition.name], rows, whole)
-    return Found(counts=rows, exact=exact, breaches=dict(predicate["breaches"]), tokens=predicate["tokens"])
+    return Found(
+        counts=rows,
+        exact=exact,
+        breaches=dict(predicate["breaches"]),
+        replaced=dict(replaced),
+        tokens=predicate["tokens"],
+    )
 
 
 def _tile(condition: Condition, cells: list[Cell], rows: dict[str, list[int]], whole: bool) -> None:
@@ -156,5 +167,5 @@ def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield f"{plan.spec.target} and {files} files of its checkpoints made again from its name", plan
     found = found_of(plan, predicate)
     yield f"{len(found.counts):,} cells of {len(plan.conditions)} conditions", found
-    judged = conclude(plan, found.counts, found.exact, found.breaches)
+    judged = conclude(plan, found.counts, found.exact, found.breaches, found.replaced)
     yield f"{len(judged.tests)} checks", judged

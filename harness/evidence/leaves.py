@@ -147,6 +147,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.sampler", D, "the name, the version and the settings that the plan declares"),
         Rule("predicate.attempts", A, "how often it was started"),
         Rule("predicate.tokens", A, "a sum over all answers; nothing follows from it"),
+        Rule("predicate.replaced", A, "attempts asked for again; more lost than the resolution is INCONCLUSIVE"),
         Rule("predicate.breaches", A, "counts; any makes the verdict INVALID"),
         Rule("predicate.exact[].id", D, "the comparisons that the plan implies, in order"),
         Rule("predicate.exact[].compared", A, "none makes the verdict INCONCLUSIVE"),

@@ -298,6 +298,13 @@ class EngineCellShape(Strict, frozen=True):
     counts: list[Count]
 
 
+class ReplacedShape(Strict, frozen=True):
+    """Attempts at a request that another one replaced: the answer did not come whole, or was not begun."""
+
+    lost: Count
+    refused: Count
+
+
 class ExactShape(Strict, frozen=True):
     """What was compared without any level."""
 

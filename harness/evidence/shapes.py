@@ -23,6 +23,7 @@ from pp3.harness.evidence.parts import (
     PathShape,
     PolicyShape,
     ProbedShape,
+    ReplacedShape,
     SamplerShape,
     SeedShape,
     Sha256,
@@ -155,6 +156,7 @@ class EngineShape(Strict, frozen=True):
     reasons: list[str]
     sentence: str
     non_claims: list[str]
+    replaced: ReplacedShape | None = None  # receipts before it was recorded lack it
 
 
 class SurveyShape(Strict, frozen=True):

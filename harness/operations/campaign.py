@@ -79,7 +79,7 @@ def run_tasks(
     status.done_pieces, status.before = len(there), sum(status.done.values())
     status.write()
     status.tell("started", {"pieces": len(mine), "there": len(there)})
-    with _ended(status), Bar() as bar, _terminated():
+    with ended(status), Bar() as bar, terminated():
 
         def take(part: dict[str, Any]) -> None:
             fresh = folder.put(part)
@@ -101,7 +101,7 @@ def run_tasks(
 
 
 @contextmanager
-def _ended(status: Status) -> Iterator[None]:
+def ended(status: Status) -> Iterator[None]:
     """Say in the status how a start has ended, if not well. What cannot be written is not worth another error."""
     try:
         yield
@@ -113,7 +113,7 @@ def _ended(status: Status) -> Iterator[None]:
 
 
 @contextmanager
-def _terminated() -> Iterator[None]:
+def terminated() -> Iterator[None]:
     """SIGTERM ends a campaign as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield

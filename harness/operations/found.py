@@ -47,4 +47,5 @@ def _but_starts(statement: dict[str, Any]) -> dict[str, Any]:
     predicate = dict(statement["predicate"])
     execution = dict(predicate.get("execution") or {})
     execution.pop("attempts", None)
+    predicate.pop("attempts", None)  # of an engine
     return statement | {"predicate": predicate | {"execution": execution, "run": {}}}

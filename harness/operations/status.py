@@ -42,6 +42,7 @@ class Status:
     shard: str
     cells: Mapping[str, int]  # requests by cell
     pieces: int
+    unit: str = "requests"  # what is counted: of an engine, tokens
     clock: Callable[[], float] = time.monotonic
     done: dict[str, int] = field(default_factory=dict)  # requests by cell
     done_pieces: int = 0
@@ -59,6 +60,12 @@ class Status:
         """One piece is there."""
         self.done[cell] = self.done.get(cell, 0) + requests
         self.done_pieces += 1
+        if self.clock() - self._written >= OFTEN:
+            self.write()
+
+    def reach(self, cell: str, requests: int) -> None:
+        """So many more are done of a piece that has not ended."""
+        self.done[cell] = self.done.get(cell, 0) + requests
         if self.clock() - self._written >= OFTEN:
             self.write()
 
@@ -94,13 +101,14 @@ class Status:
             "cells": {name: {"done": self.done.get(name, 0), "total": size} for name, size in self.cells.items()},
             "pieces": {"done": self.done_pieces, "total": self.pieces},
             "process": process(os.getpid()),
-            "requests": {"done": done, "total": total},
-            "requestsPerSecond": rate,
+            self.unit: {"done": done, "total": total},
+            f"{self.unit}PerSecond": rate,
             "said": self.said,
             "secondsLeft": (total - done) // rate if rate and self.state is State.RUNNING else 0,
             "shard": self.shard,
             "startedUtc": utc(self.started),
             "state": self.state.value,
+            "unit": self.unit,
             "updatedUtc": utc(datetime.now(UTC)),
         }
 

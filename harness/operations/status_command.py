@@ -100,21 +100,27 @@ def standing(one: dict[str, Any], now: datetime | None = None) -> str:
     return State.RUNNING.value if there else "stale"
 
 
+def counted(one: dict[str, Any]) -> dict[str, int]:
+    """What is done of how much, in the unit of a status."""
+    found: dict[str, int] = one[one["unit"]]
+    return found
+
+
 def progress(one: dict[str, Any]) -> str:
     """One shard, in one line."""
-    requests, pieces = one["requests"], one["pieces"]
-    done = f"{pieces['done']:,} of {pieces['total']:,} pieces, {requests['done']:,} of {requests['total']:,} requests"
-    return f"shard {one['shard']}: {one['standing']}, {done}{_rate(one)}"
+    requests, pieces = counted(one), one["pieces"]
+    done = f"{requests['done']:,} of {requests['total']:,} {one['unit']}{_rate(one)}"
+    return f"shard {one['shard']}: {one['standing']}, {pieces['done']:,} of {pieces['total']:,} pieces, {done}"
 
 
 def lines(one: dict[str, Any]) -> list[str]:
     """One shard, on the terminal."""
-    requests, pieces = one["requests"], one["pieces"]
+    requests, pieces = counted(one), one["pieces"]
     said = [
         f"shard {one['shard']}, start {one['attempt']}: {one['standing']}"
         + (f" ({one['said']})" if one["said"] else ""),
         f"  pieces    {pieces['done']:,} of {pieces['total']:,}",
-        f"  requests  {requests['done']:,} of {requests['total']:,}" + _rate(one),
+        f"  {one['unit']:8}  {requests['done']:,} of {requests['total']:,}" + _rate(one),
         f"  said at   {one['updatedUtc']}, {_span(_age(one))} ago",
     ]
     other = pieces["total"] - pieces["done"]
@@ -136,10 +142,11 @@ def lines(one: dict[str, Any]) -> list[str]:
 
 def _rate(one: dict[str, Any]) -> str:
     """While there are requests to run."""
-    if one["standing"] != State.RUNNING or one["requests"]["done"] == one["requests"]["total"]:
+    if one["standing"] != State.RUNNING or counted(one)["done"] == counted(one)["total"]:
         return ""
     left = f", {_span(one['secondsLeft'])} left" if one["secondsLeft"] else ""
-    return f", {one['requestsPerSecond']:,} a second{left}"
+    rate = one[one["unit"] + "PerSecond"]
+    return f", {rate:,} a second{left}"
 
 
 def _age(one: dict[str, Any]) -> int:

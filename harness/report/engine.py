@@ -1,9 +1,11 @@
 """What the page of an engine shows beside its receipt: conditions, checks, and what was compared exactly."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from pp3.harness.engine.contract import LOST, REFUSED
 from pp3.harness.engine.judge import said_of
-from pp3.harness.engine.plan import Plan
+from pp3.harness.engine.plan import TEXT, Plan
 from pp3.harness.engine.tally import TIES
 from pp3.harness.evidence.engine import plan_of
 from pp3.harness.report.campaign import ordered
@@ -26,6 +28,7 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
         [ranks_picture("ranks", plan, counts)],
     ]
     return {
+        "asked": asked(plan, predicate.get("replaced")),
         "conditions": [_condition(row, [t for t in tests if of[t["id"]] == row["name"]], exact) for row in _rows(plan)],
         "exact": [
             (
@@ -49,6 +52,15 @@ def context(predicate: dict[str, Any]) -> dict[str, Any]:
         "pictures": [[picture for picture in column if picture is not None] for column in pictures],
         "tests": ordered(tests),
     }
+
+
+def asked(plan: Plan, replaced: Mapping[str, int] | None) -> str:
+    """How prompts were sent, and how many attempts took the place of others, of an engine that is asked again."""
+    how = f"prompts as {'text' if plan.spec.prompts == TEXT else 'token ids'}"
+    if replaced is None or "retries" not in plan.facts.settings:
+        return how
+    lost, refused = replaced[LOST], replaced[REFUSED]
+    return f"{how}; {lost:,} answers did not come whole and were asked for again, {refused:,} requests were put off"
 
 
 def limits(plan: Plan, tests: list[Row]) -> list[str]:
