@@ -20,8 +20,9 @@ from pp3.harness.samplers.contract import Batch, Carrier, Kind, Randomness, Void
 from pp3.harness.samplers.flashinfer_chain import Chain
 from pp3.harness.seeds import Seed
 from pp3.harness.trial import guard
+from pp3.harness.trial.launches import ENTRIES
 from pp3.harness.trial.problems import choose, names
-from pp3.harness.trial.run import ENTRIES, batch_of
+from pp3.harness.trial.run import batch_of
 from pp3.harness.verdict import Verdict
 
 VERSION = "0.6.18.post1"

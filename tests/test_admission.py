@@ -1,6 +1,7 @@
 """Switches and guard: off by default, one configuration, every barrier named, nothing sampled on a default path."""
 
 import ast
+import copy
 import json
 import os
 import subprocess
@@ -12,9 +13,21 @@ from typing import Any
 import pytest
 
 from pp3.harness.errors import CampaignError, Exit
-from pp3.harness.transport import admission
-from pp3.harness.transport.admission import ENGINE_SWITCH, WORKER_SWITCH, Barrier, Engine, NotAdmittedError, admit
+from pp3.harness.transport import admission, hello
+from pp3.harness.transport.admission import (
+    ENGINE_SWITCH,
+    WORKER_SWITCH,
+    Admission,
+    Barrier,
+    Engine,
+    NotAdmittedError,
+    Side,
+    admit,
+    admit_drafter,
+)
 from pp3.harness.transport.frame import Mode
+from pp3.harness.transport.hello import Hello
+from pp3.harness.transport.refusal import FrameError, Refusal
 from pp3.harness.transport.remote import RemoteRound
 from pp3.harness.transport.speculator import GuardedSpeculator
 
@@ -87,9 +100,48 @@ def test_a_barrier_is_named(change: dict[str, Any], barrier: Barrier) -> None:
     assert refused.value.exit_code is Exit.USAGE
 
 
+def greeting(mode: Mode = Mode.SAMPLED, target: int = 1) -> Hello:
+    """What a peer is."""
+    return Hello(mode=mode, target=bytes([target]) * 32, draft=bytes([2]) * 32, markov=bytes([3]) * 32)
+
+
+ON_DRAFTER = {WORKER_SWITCH: "1"}
+OF_DRAFTER: dict[str, tuple[dict[str, str], Mode, int, tuple[Barrier, ...]]] = {
+    "the switch is off": ({}, Mode.SAMPLED, 5, (Barrier.DRAFTER_SWITCH,)),
+    "the engine's switch alone": ({ENGINE_SWITCH: "1"}, Mode.SAMPLED, 5, (Barrier.DRAFTER_SWITCH,)),
+    "mode 0 was agreed": (ON_DRAFTER, Mode.UNSAMPLED, 5, (Barrier.UNSAMPLED,)),
+    "depth 3": (ON_DRAFTER, Mode.SAMPLED, 3, (Barrier.DEPTH,)),
+    "all": ({}, Mode.UNSAMPLED, 6, (Barrier.DRAFTER_SWITCH, Barrier.UNSAMPLED, Barrier.DEPTH)),
+}
+
+
+@pytest.mark.parametrize(("environment", "mode", "depth", "barriers"), OF_DRAFTER.values(), ids=OF_DRAFTER)
+def test_a_drafter_is_not_admitted(
+    environment: dict[str, str], mode: Mode, depth: int, barriers: tuple[Barrier, ...]
+) -> None:
+    """Each barrier by name."""
+    mine = greeting(mode)
+    with pytest.raises(NotAdmittedError) as refused:
+        admit_drafter(mine, hello.encode(mine, bytes(16)), depth, environment)
+    assert refused.value.barriers == barriers
+
+
+@pytest.mark.parametrize("depth", [4, 5])
+def test_a_drafter_is_admitted_by_the_engines_hello(depth: int) -> None:
+    """One that it accepts: the engine's mode and model are its own."""
+    mine = greeting()
+    granted = admit_drafter(mine, hello.encode(mine, bytes(16)), depth, ON_DRAFTER)
+    assert (granted.side, granted.depth) == (Side.DRAFTER, depth)
+    for other, code in ((greeting(Mode.UNSAMPLED), Refusal.HELLO_MODE), (greeting(target=9), Refusal.HELLO_TARGET)):
+        with pytest.raises(FrameError) as refused:
+            admit_drafter(mine, hello.encode(other, bytes(16)), depth, ON_DRAFTER)
+        assert refused.value.code is code
+
+
 def test_every_barrier_is_met_somewhere() -> None:
-    """The table leaves none out; the switch has its own test."""
-    assert {barrier for _, barrier in BARRIERS.values()} | {Barrier.ENGINE_SWITCH} == set(Barrier)
+    """The tables leave none out; the engine's switch has its own test."""
+    drafters = {barrier for *_, barriers in OF_DRAFTER.values() for barrier in barriers}
+    assert {barrier for _, barrier in BARRIERS.values()} | drafters | {Barrier.ENGINE_SWITCH} == set(Barrier)
 
 
 def test_all_barriers_are_named_at_once() -> None:
@@ -106,20 +158,38 @@ def test_all_barriers_are_named_at_once() -> None:
 
 
 def test_an_admission_is_not_made_by_hand() -> None:
-    """Nor replaced."""
+    """Nor by changing another, nor as another kind of it; a copy is the same leave."""
     with pytest.raises(TypeError, match="not made by hand"):
-        admission.Admission(depth=5, slots=4, granted=object())
+        Admission(side=Side.ENGINE, depth=5, slots=4, grant=object())
     with pytest.raises(TypeError):
-        admission.Admission(depth=5, slots=4)  # type: ignore[call-arg]  # that is what is tried
+        Admission(side=Side.ENGINE, depth=5, slots=4)  # type: ignore[call-arg]  # that is what is tried
+    granted = admit(ADMITTED, ON)
+    with pytest.raises((TypeError, ValueError), match="grant"):
+        replace(granted, depth=4)  # type: ignore[call-arg]  # that is what is tried
+    with pytest.raises(TypeError, match="not made by hand"):
+        replace(granted, depth=4, grant=None)
+    with pytest.raises(AttributeError):
+        granted.depth = 4  # type: ignore[misc]  # that is what is tried
+    with pytest.raises(TypeError, match="no other kinds"):
+        type("Mine", (Admission,), {})
+    assert copy.copy(granted) == granted
 
 
 @pytest.mark.parametrize("what", [None, True, object(), Engine(), "admitted"])
 def test_a_speculator_needs_an_admission(what: Any) -> None:
     """RemoteRound does not, and is marked as the test surface that it is."""
-    with pytest.raises(TypeError, match="is no admission"):
+    with pytest.raises(CampaignError, match=r"need an admission of the engine; given was .*, which is none"):
         GuardedSpeculator(what, None)  # type: ignore[arg-type]  # that is what is tried
     assert RemoteRound.TEST_SURFACE
     assert not hasattr(GuardedSpeculator, "TEST_SURFACE")
+
+
+def test_a_speculator_takes_no_drafters_admission() -> None:
+    """Each side has its own."""
+    mine = greeting()
+    granted = admit_drafter(mine, hello.encode(mine, bytes(16)), 5, ON_DRAFTER)
+    with pytest.raises(CampaignError, match="given was that of the drafter"):
+        GuardedSpeculator(granted, None)  # type: ignore[arg-type]  # never reached
 
 
 def tracked() -> list[str]:

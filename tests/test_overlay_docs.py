@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from pp3.harness import cli
+from pp3.harness.overlay.command import PAIRS
 from pp3.harness.overlay.pins import OVERLAYS, RUNNER, SAMPLER
 from pp3.harness.overlay.prepare import ATTESTATION, READ_ONLY
-from pp3.harness.overlay.problems import EVERY, GRAMMAR, NAMES
+from pp3.harness.overlay.problems import EVERY, GRAMMAR, LAWS, NAMES, SHORTER
 from pp3.harness.overlay.refusal import Reason
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +52,8 @@ def test_every_edit_is_there() -> None:
 
 
 def test_the_targets() -> None:
-    assert (len(NAMES), EVERY) == (6, 3)
-    assert "Six targets: the customer's five" in DOCS
+    assert (len(LAWS), len(NAMES), EVERY) == (6, 12, 3)
+    assert "Six laws: the customer's five" in DOCS
+    assert f"under its name with `{SHORTER}`" in DOCS
+    assert f"{PAIRS['cuda']:,} temperature-0 requests" in DOCS
     assert f"`{GRAMMAR}`, whose rows went through a mask that forbids a\nthird" in DOCS

@@ -45,7 +45,7 @@ def written(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--overlay",
         str(folder / "overlay"),
         "--target",
-        "invalidated",
+        "invalidated-depth-4",
         "--device",
         "cpu",
     ]
@@ -60,9 +60,11 @@ def test_the_receipt(written: Path) -> None:
     assert [step for step in found.steps if step.outcome == "FAIL"] == []
     predicate = json.loads(written.read_bytes())["predicate"]
     overlay, journey = predicate["overlay"], predicate["overlay"]["journey"]
-    assert overlay["path"] == "wire, proxy in a process; pairs straight to the buffers"
+    assert overlay["path"] == "wire, proxy in a process"
     assert predicate["breaches"] == {}
-    assert overlay["paired"] == [{"depth": 5, "first": {}, "mismatches": 0, "pairs": 24, "target": "invalidated"}]
+    assert overlay["paired"] == [
+        {"depth": 4, "first": {}, "mismatches": 0, "pairs": 24, "target": "invalidated-depth-4"}
+    ]
     assert findings(journey) == []
     assert journey["altered"] == 0
     assert sum(journey["injected"].values()) >= 98  # of 196 requests the halves that are void from the first draft on
@@ -85,8 +87,13 @@ LIES: list[tuple[str, list[str | int], Any, str]] = [
     ("another source", ["attestation", "files", 0, "sourceSha256"], "0" * 64, "not the reviewed ones"),
     ("another marker", ["attestation", "markers", "PP3_RUNNER_OVERLAY"], "x", "other markers"),
     ("pairs of nobody", ["paired", 0, "target"], "context", "do not tile"),
-    ("another depth", ["paired", 0, "depth"], 4, "cannot be"),
+    ("another depth", ["paired", 0, "depth"], 5, "cannot be"),
     ("a pair that differs", ["paired", 0, "mismatches"], 1, "cannot be"),
+    ("fewer injected", ["journey", "injected", "failed"], 0, "way: injected are"),
+    ("fewer frames", ["journey", "frames"], 1, "way: frames are 1"),
+    ("fewer requests on the way", ["journey", "rows"], 196, "way: rows are 196; plan and seed imply"),
+    ("fewer pairs on the way", ["path"], "wire, proxy in a process; pairs straight to the buffers", "way: frames are"),
+    ("another way", ["path"], "pigeons", "way: path is 'pigeons'"),
     ("a loss that was not", ["journey", "counted", "failed"], 0, "verdict"),
     ("a row that was altered", ["journey", "altered"], 1, "verdict"),
 ]

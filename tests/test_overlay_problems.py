@@ -29,15 +29,29 @@ def trial_of(*targets: str) -> Trial:
     return problems.trial(TrialSpec(sampler="vllm-overlay", requests=10, targets=[*targets]), WHO)
 
 
-def test_the_six() -> None:
+def test_the_six_at_two_depths() -> None:
     trial = trial_of()
-    assert tuple(problem.name for problem in trial.problems) == (*TOY, problems.GRAMMAR)
-    assert {problem.depth for problem in trial.problems} == {5}
-    assert [problem.name for problem in trial.problems if problem.slack] == ["equal-q"]
+    laws = (*TOY, problems.GRAMMAR)
+    assert tuple(problem.name for problem in trial.problems) == (*laws, *(f"{law}-depth-4" for law in laws))
+    assert [problem.depth for problem in trial.problems] == [problems.depth_of(p.name) for p in trial.problems]
+    assert [problem.depth for problem in trial.problems] == [5] * 6 + [4] * 6
+    assert [problem.name for problem in trial.problems if problem.slack] == ["equal-q", "equal-q-depth-4"]
+    assert len({problem.law_sha256 for problem in trial.problems}) == len(trial.problems)
+
+
+@pytest.mark.parametrize("law", problems.LAWS)
+def test_a_shorter_round_has_the_same_rows(law: str) -> None:
+    """Position by position, less the last one, whose row becomes the bonus."""
+    long, short = trial_of(law, f"{law}{problems.SHORTER}").problems
+    assert (short.target.row_of == long.target.row_of[:5]).all()
+    assert (short.target.weights == long.target.weights).all()
+    assert (short.target.proposal_weights() == long.target.proposal_weights()).all()
+    assert {cell.depth for cell in short.cells} == {4}
+    assert max(cell.position for cell in short.cells) <= 4
 
 
 def test_another_target_is_refused() -> None:
-    with pytest.raises(CampaignError, match=r"unknown target .*near.*; the overlays have sparse-tail, .*, grammar"):
+    with pytest.raises(CampaignError, match=r"unknown target .*near.*; the overlays have sparse-tail, .*, grammar-d"):
         trial_of("near")
 
 
@@ -78,7 +92,7 @@ def test_the_law_is_what_travels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "want"), [(0, [0] * 6), (7, [2, 1, 1, 1, 1, 1]), (100_000, [16_667] * 4 + [16_666] * 2)]
+    ("pairs", "want"), [(0, [0] * 12), (14, [2, 2] + [1] * 10), (100_000, [8_334] * 4 + [8_333] * 8)]
 )
 def test_pairs_are_shared_out(pairs: int, want: list[int]) -> None:
     assert [count for _, count in judge.shares(trial_of(), pairs)] == want

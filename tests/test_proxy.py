@@ -210,6 +210,15 @@ def test_records_are_written_in_one_piece() -> None:
         assert Record.unpack(record.pack()) == record
 
 
+@pytest.mark.parametrize("at", [12, 16])
+def test_a_record_of_no_cause_or_refusal_is_refused(at: int) -> None:
+    """So that a round that meets one fails closed."""
+    content = bytearray(Record(ticket=5, page=2, cause=Cause.REFUSED).pack())
+    content[at] = 0xFF
+    with pytest.raises(ValueError, match="255"):
+        Record.unpack(bytes(content))
+
+
 def test_the_ring_carries_every_integer() -> None:
     """Extremes of u64 and i64, in the last entry; without its stamp an entry is not taken."""
     content = np.zeros(PAGE_BYTES, np.uint8)
@@ -430,13 +439,18 @@ def test_one_round_at_a_time(rig: Rig) -> None:
     rig.channel.collect()
 
 
-def test_a_foreign_record_fails_closed(rig: Rig) -> None:
-    """A record of a page that was never lent: the round fails, and the proxy is replaced."""
+@pytest.mark.parametrize(
+    "content",
+    [Record(ticket=2, page=4, cause=Cause.DELIVERED).pack(), b"\xff" * RECORD_BYTES],
+    ids=["a page that was never lent", "no record at all"],
+)
+def test_a_foreign_record_fails_closed(rig: Rig, content: bytes) -> None:
+    """The round fails, and the proxy is replaced."""
     rig.start()
     rig.round()
     rig.channel.submit(rig.step())
     pipes = rig.channel.incarnation.pipes
-    os.write(pipes.records, Record(ticket=2, page=4, cause=Cause.DELIVERED).pack())
+    os.write(pipes.records, content)
     causes = [rig.channel.collect().cause]  # the proxy's own record may have come before it
     rig.channel.wait_ready()
     rig.channel.submit(rig.step())

@@ -13,15 +13,10 @@ import pytest
 import torch
 
 from pp3.harness.errors import CampaignError
-from pp3.harness.transport.admission import (
-    ENGINE_SWITCH,
-    RUNNER_MARKER,
-    SAMPLER_MARKER,
-    Admission,
-    Engine,
-    admit,
-)
-from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests, candidates
+from pp3.harness.transport import admission, hello
+from pp3.harness.transport.admission import WORKER_SWITCH, Admission, admit_drafter
+from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests, UnguardedDrafter, candidates
+from pp3.harness.transport.frame import Mode
 from pp3.harness.transport.ranks import Alone, mirrored
 from pp3.kernels import reference
 from pp3.kernels.reference import FAILED, OK, SUPPORT, Proposal, seal
@@ -35,9 +30,17 @@ SWITCHES = ("DSPARK_SAMPLED_TOP32", "VLLM_DSPARK_SAMPLED_TOP32")
 
 
 def admitted(depth: int) -> Admission:
-    """Leave for a session of this depth."""
-    engine = Engine(sampler_marker=SAMPLER_MARKER, runner_marker=RUNNER_MARKER, depths=(depth,))
-    return admit(engine, {ENGINE_SWITCH: "1"})
+    """Leave for a drafter's session of this depth."""
+    mine = hello.Hello(mode=Mode.SAMPLED, target=bytes(32), draft=bytes(32), markov=bytes(32))
+    return admit_drafter(mine, hello.encode(mine, bytes(16)), depth, {WORKER_SWITCH: "1"})
+
+
+def of_an_engine(depth: int) -> Admission:
+    """Leave to take drafts, not to make them."""
+    engine = admission.Engine(
+        sampler_marker=admission.SAMPLER_MARKER, runner_marker=admission.RUNNER_MARKER, depths=(depth,)
+    )
+    return admission.admit(engine, {admission.ENGINE_SWITCH: "1"})
 
 
 CASES = [  # vocabulary, dtype
@@ -228,12 +231,22 @@ def test_candidates(vocab: int, first: int, rng: np.random.Generator) -> None:
 def test_admission(rng: np.random.Generator) -> None:
     case = case_of(64, torch.bfloat16, rng)
     drafter, head, asked = Drafter(Alone()), head_of(case), requests_of(case)
-    with pytest.raises(CampaignError, match=r"NoneType for an admission: both switches must be on"):
-        drafter.draft_sampled(None, head, asked, TAU)  # type: ignore[arg-type]  # the point
-    with pytest.raises(CampaignError, match=r"was given SimpleNamespace for an admission"):
-        drafter.draft_sampled(SimpleNamespace(depth=4), head, asked, TAU)  # type: ignore[arg-type]  # the point
+    for what, said in (
+        (None, "given was NoneType, which is none"),
+        (SimpleNamespace(depth=4, side="drafter"), "given was SimpleNamespace, which is none"),
+        (of_an_engine(4), "given was that of the engine"),
+    ):
+        with pytest.raises(CampaignError, match=rf"need an admission of the drafter; {said}"):
+            drafter.draft_sampled(what, head, asked, TAU)  # type: ignore[arg-type]  # the point
     with pytest.raises(CampaignError, match=r"depth 4; the session was admitted with 5"):
         drafter.draft_sampled(admitted(5), head, asked, TAU)
+
+
+def test_only_a_test_surface_draws_without_an_admission() -> None:
+    """Marked as such; the drafter itself has no other method that draws."""
+    assert UnguardedDrafter.TEST_SURFACE
+    assert not hasattr(Drafter, "TEST_SURFACE")
+    assert {name for name in vars(Drafter) if not name.startswith("_")} == {"draft", "draft_sampled"}
 
 
 def test_shards_are_checked() -> None:

@@ -12,7 +12,7 @@ from pp3 import Batch, Description, Emission, Report, qualify
 from pp3.harness.cells import Event
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.seeds import Seed
-from pp3.harness.trial import guard, run
+from pp3.harness.trial import guard, launches, run
 from pp3.harness.trial.plan import TrialSpec, make
 from pp3.harness.trial.problems import EMITTED, EVENTS, choose, names, required
 from pp3.harness.verdict import Verdict
@@ -25,7 +25,7 @@ NOTHING_SEEN = {Event.PROPOSAL, Event.KEPT, Event.ACCEPT, Event.RESIDUAL, Event.
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law; and one thread, since spinning ones starve each other."""
-    monkeypatch.setitem(run.ROWS, "cpu", REQUESTS // 4)
+    monkeypatch.setitem(launches.ROWS, "cpu", REQUESTS // 4)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

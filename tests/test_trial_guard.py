@@ -14,7 +14,7 @@ import torch
 from pp3 import Batch, Description, Emission, Report, qualify
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
-from pp3.harness.trial import run as run_module
+from pp3.harness.trial import launches
 from pp3.harness.verdict import Verdict
 
 Run = Callable[[Batch], Any]
@@ -26,7 +26,7 @@ SMALL = ("rows-of-12", "rows-of-63")
 @pytest.fixture(autouse=True)
 def _one_batch_and_one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """So that a breach comes once; threads that spin on a shared machine cost more than they bring."""
-    monkeypatch.setattr(run_module, "LEAST_ROWS", 1 << 20)
+    monkeypatch.setattr(launches, "LEAST_ROWS", 1 << 20)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -319,7 +319,7 @@ def test_one_broken_target_does_not_break_the_next() -> None:
 
 
 def test_a_break_in_a_later_batch_is_one_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "LEAST_ROWS", 64)
+    monkeypatch.setattr(launches, "LEAST_ROWS", 64)
     calls: list[int] = []
 
     def run(batch: Batch) -> Any:

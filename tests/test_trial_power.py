@@ -12,7 +12,7 @@ import torch
 from pp3 import Batch, Description, Emission, Report, qualify
 from pp3.harness.samplers.torch_controls import ExponentialRace, Multinomial, StandardRejection
 from pp3.harness.samplers.torch_filters import Filters, of_probs
-from pp3.harness.trial import run
+from pp3.harness.trial import launches
 from pp3.harness.verdict import Verdict
 from pp3.targets import pairs
 
@@ -24,7 +24,7 @@ Change = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law, so that what is left from one shows; and one thread, since spinning ones starve each other."""
-    monkeypatch.setitem(run.ROWS, "cpu", BLATANT // 4)
+    monkeypatch.setitem(launches.ROWS, "cpu", BLATANT // 4)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -15,7 +15,7 @@ from pp3.harness.samplers.tensors import BASE_POS
 from pp3.harness.samplers.torch_stateful import State, Stateful, Use, chosen, mixed, uniform
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import start_of
-from pp3.harness.trial import run
+from pp3.harness.trial import launches, run
 from pp3.harness.trial.plan import Trial, TrialSpec, make
 from pp3.harness.verdict import Verdict
 
@@ -188,7 +188,7 @@ def test_what_the_harness_draws_does_not_depend_on_launches(monkeypatch: pytest.
     """Drafts and coins are a request's, whoever holds it."""
     trial = make(TrialSpec(targets=["mixed", "ragged"], requests=500), WHO, "test")
     one = dealt(trial)
-    monkeypatch.setitem(run.ROWS, "cpu", 41)
+    monkeypatch.setitem(launches.ROWS, "cpu", 41)
     other = dealt(trial)
     for name in one:
         assert len(one[name]) != len(other[name])

@@ -11,7 +11,7 @@ import torch
 
 from pp3 import Batch, Emission, Report, qualify
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
-from pp3.harness.trial import run
+from pp3.harness.trial import launches
 from pp3.harness.verdict import Verdict
 
 REQUESTS = 16_000
@@ -21,7 +21,7 @@ NAMED = re.compile(r"\((?:\S+/depth-\d+/)?([a-z-]+(?:/requests-\d+|/rows|/slots|
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law; and one thread, since spinning ones starve each other."""
-    monkeypatch.setitem(run.ROWS, "cpu", REQUESTS // 8)
+    monkeypatch.setitem(launches.ROWS, "cpu", REQUESTS // 8)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -4,9 +4,13 @@ tests/wire_text.py reads the text aloud and shares nothing with the package.
 """
 
 import importlib.util
+import os
 import random
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +24,7 @@ from pp3.harness.transport.frame import Mode, sequence_of
 from pp3.harness.transport.refusal import HELLO_RULES, REPLY_RULES, STEP_RULES, FrameError, Refusal
 
 VECTORS = Path(__file__).parent / "vectors" / "wire.json"
-QUICK, WHOLE = 20_000, 1_000_000
+QUICK, WHOLE, PARTS = 20_000, 1_000_000, 50
 LEAST = 1_000  # of each code in WHOLE frames; a fifth of its share in QUICK ones
 KINDS = ("reply", "reply", "reply", "hello", "step")  # of frames, dealt in turn
 
@@ -63,17 +67,27 @@ def code_of(judge: Callable[[], object]) -> str | None:
 
 
 def one(rng: random.Random, kind: str) -> tuple[str | None, str | None, bytes]:
-    """The two decisions about a mutated frame, and the frame."""
+    """The two decisions about a mutated frame, and the frame. One that is accepted says what its bytes say."""
     if kind == "reply":
         frame, content = text.reply(rng)
         asked = asked_of(frame)
-        return code_of(lambda: wire.decode(content, asked)), text.judge_reply(content, frame), content
+
+        def decoded() -> None:
+            reply = wire.decode(content, asked)
+            assert wire.encode(reply, asked.round, text.SESSION, asked.sequence) == content
+
+        return code_of(decoded), text.judge_reply(content, frame), content
     if kind == "hello":
-        content = text.hello(rng)
-        return code_of(lambda: hello.judge(content, MINE, text.SESSION)), text.judge_hello(content), content
-    depth, sequence, content = text.step(rng)
-    mine = code_of(lambda: step.decode(content, Mode.SAMPLED, depth, text.SESSION, sequence))
-    return mine, text.judge_step(content, depth, sequence), content
+        mode, content = text.hello(rng)
+        mine = replace(MINE, mode=Mode(mode))
+        return code_of(lambda: hello.judge(content, mine, text.SESSION)), text.judge_hello(content, mode), content
+    mode, depth, sequence, content = text.step(rng)
+
+    def taken() -> None:
+        asked = step.decode(content, Mode(mode), depth, text.SESSION, sequence)
+        assert step.encode(asked, text.SESSION, sequence) == content
+
+    return code_of(taken), text.judge_step(content, mode, depth, sequence), content
 
 
 def campaign(rng: np.random.Generator, count: int) -> Counter[str]:
@@ -220,10 +234,19 @@ def test_two_decoders_decide_alike(rng: np.random.Generator) -> None:
     assert found["accepted"] > QUICK // 50
 
 
+def part(seed: int) -> Counter[str]:
+    """A share of the million, for a process of its own."""
+    return campaign(np.random.default_rng(seed), WHOLE // PARTS)
+
+
 @pytest.mark.soak
 def test_two_decoders_decide_a_million_alike(rng: np.random.Generator) -> None:
-    """Every code at least a thousand times."""
-    found = campaign(rng, WHOLE)
+    """Every code at least a thousand times; in as many processes as may run at once."""
+    seeds = rng.integers(1 << 62, size=PARTS).tolist()
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("fork")) as pool:
+        found = sum(pool.map(part, seeds), Counter[str]())
+    print(dict(sorted(found.items())))  # for docs/integration.md: pytest -s
+    assert found.total() == WHOLE
     assert {code: found[code.value] for code in Refusal if found[code.value] < LEAST} == {}
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from pp3.harness.transport.admission import ENGINE_SWITCH, RUNNER_MARKER, SAMPLER_MARKER, Engine, admit
+from pp3.harness.transport import hello
+from pp3.harness.transport.admission import WORKER_SWITCH, admit_drafter
 from pp3.harness.transport.buffers import Proposals, Sparse, q_of
 from pp3.harness.transport.drafter import Drafter, Exchange, MarkovHead, Requests
+from pp3.harness.transport.frame import Mode
 from pp3.harness.transport.ranks import LEADER, Ranks, Two
 
 
@@ -74,8 +76,8 @@ def drafted(case: dict[str, Any], ranks: Ranks, device: torch.device) -> dict[st
     rows = {name: value.to(device) for name, value in case.items() if isinstance(value, torch.Tensor)}
     head = MarkovHead(base=rows["base"], bias=rows["bias"], context_of=rows["context_of"]).shard(rank)
     asked = Requests(**{name: rows[name] for name in ("anchor", "sampled", "keys", "rounds", "positions")})
-    engine = Engine(sampler_marker=SAMPLER_MARKER, runner_marker=RUNNER_MARKER, depths=(head.depth,))
-    leave = admit(engine, {ENGINE_SWITCH: "1"})
+    mine = hello.Hello(mode=Mode.SAMPLED, target=bytes(32), draft=bytes(32), markov=bytes(32))
+    leave = admit_drafter(mine, hello.encode(mine, bytes(16)), head.depth, {WORKER_SWITCH: "1"})
     found = {}
     for exchange in Exchange:
         drafter = Drafter(ranks, exchange)

@@ -4,12 +4,11 @@
 mutation changes what it means to change.
 """
 
-import copy
 import math
 import random
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SESSION = bytes(range(100, 116))
@@ -40,16 +39,16 @@ def judge_header(content: bytes, kind: int, flags: int, session: bytes, sequence
     return None
 
 
-def judge_hello(content: bytes) -> str | None:
-    """Of a peer that must be sampled."""
+def judge_hello(content: bytes, mode: int) -> str | None:
+    """Of a peer that must be of this mode; unsampled, it says mode 0 and need not be capable."""
     if len(content) != 196:
         return "short" if len(content) < 196 else "long"
     header = judge_header(content, 1, 0, SESSION, 0, 156)
     if header:
         return header
     for code, fine in (
-        ("hello-mode", integer(content, 40) == 2),
-        ("hello-capability", integer(content, 44) & 8 == 8),
+        ("hello-mode", integer(content, 40) == mode),
+        ("hello-capability", mode == 0 or integer(content, 44) & 8 == 8),
         ("hello-semantic", integer(content, 48) == 1),
         ("hello-name", content[52:84] == NAME),
         ("hello-target", content[84:116] == IDENTITIES[0]),
@@ -65,31 +64,32 @@ def judge_hello(content: bytes) -> str | None:
     return None
 
 
-def judge_step(content: bytes, depth: int, sequence: int) -> str | None:
-    """Of a sampled session."""
+def judge_step(content: bytes, mode: int, depth: int, sequence: int) -> str | None:
+    """Of a session of this mode; the 16-byte records are there in sampled mode alone."""
     if len(content) < 64:
         return "short"
-    header = judge_header(content, 2, 2, SESSION, sequence, len(content) - 40)
+    header = judge_header(content, 2, mode, SESSION, sequence, len(content) - 40)
     if header:
         return header
     n = integer(content, 48)
     for code, fine in (
         ("step-n", 1 <= n <= 4),
         ("step-depth", integer(content, 52) == depth),
-        ("step-flags", integer(content, 56) == 2),
+        ("step-flags", integer(content, 56) == mode),
         ("step-reserved", integer(content, 60) == 0),
     ):
         if not fine:
             return code
-    if len(content) != 64 + 32 * n:
-        return "short" if len(content) < 64 + 32 * n else "long"
+    before = 16 * n if mode else 0
+    if len(content) != 64 + before + 16 * n:
+        return "short" if len(content) < 64 + before + 16 * n else "long"
     seen = []
     for row in range(n):
-        sampling, place = 64 + 16 * row, 64 + 16 * n + 16 * row
+        sampling, place = 64 + 16 * row, 64 + before + 16 * row
         slot = integer(content, place)
         for code, fine in (
-            ("step-temperature", integer(content, sampling + 8) < 2),
-            ("step-padding", integer(content, sampling + 12) == 0),
+            ("step-temperature", not mode or integer(content, sampling + 8) < 2),
+            ("step-padding", not mode or integer(content, sampling + 12) == 0),
             ("step-slot", slot < 4),
             ("step-slot-twice", slot not in seen),
         ):
@@ -323,7 +323,7 @@ def sound(rng: random.Random, mode: int = 2) -> Frame:
             made.tokens.append(token)
             made.confidence.append(bits_of(rng.uniform(-3, 3)) if status == 0 else rng.choice((0, 0, 0, 0x80000000)))
             made.ids += ids
-            made.q += [bits_of(share / ONE) for share in tickets]
+            made.q += struct.unpack("<32I", struct.pack("<32f", *[share / ONE for share in tickets]))
     return made
 
 
@@ -333,7 +333,7 @@ def _shares(rng: random.Random) -> list[int]:
         shares = [0] * 32
         shares[rng.randrange(32)] = ONE
         return shares
-    edges = sorted(rng.randrange(ONE + 1) for _ in range(31))
+    edges = sorted(int(rng.random() * (ONE + 1)) for _ in range(31))
     return [high - low for low, high in zip([0, *edges], [*edges, ONE], strict=True)]
 
 
@@ -360,9 +360,12 @@ def other_signed(rng: random.Random, value: int, vocab: int) -> int:
     return max(-(1 << 31), min((1 << 31) - 1, rng.choice(near)))
 
 
+CHANGED = ("status", "generation", "tokens", "confidence", "mask", "ids", "q")  # lists that a mutation writes to
+
+
 def mutate(rng: random.Random, frame: Frame, aim: str) -> Frame:
     """A copy with one change that aims at a rule; what it comes to is the judges' to say."""
-    made = copy.deepcopy(frame)
+    made = replace(frame, **{name: list(getattr(frame, name)) for name in CHANGED})
     rows, wide = len(made.status), len(made.ids)
     row = rng.randrange(rows)
     at = rng.randrange(len(made.tokens))
@@ -484,11 +487,11 @@ def reply(rng: random.Random) -> tuple[Frame, bytes]:
     return frame, content
 
 
-def hello(rng: random.Random) -> bytes:
-    """A mutated HELLO."""
-    body = struct.pack(
-        "<III32s32s32s32sIIII", 2, rng.choice((8, 9, 24, 0xFFFFFFFF)), 1, NAME, *IDENTITIES, 32, TAU_BITS, 4, 5
-    )
+def hello(rng: random.Random) -> tuple[int, bytes]:
+    """The mode of who judges, and a mutated HELLO of that mode."""
+    mode = rng.choice((2, 2, 2, 0))
+    capability = rng.choice((8, 9, 24, 0xFFFFFFFF) if mode else (0, 0, 8, 7))
+    body = struct.pack("<III32s32s32s32sIIII", mode, capability, 1, NAME, *IDENTITIES, 32, TAU_BITS, 4, 5)
     content = bytearray(struct.pack("<4sHHI16sQI", b"PP3F", 1, 1, 0, SESSION, 0, 156) + body)
     fields = (
         (0, 4), (4, 2), (6, 2), (8, 4), (12, 16), (28, 8), (36, 4), (40, 4), (44, 4), (48, 4), (52, 32), (84, 32),
@@ -500,17 +503,19 @@ def hello(rng: random.Random) -> bytes:
         else:
             spot = at + rng.randrange(size)
             content[spot] = rng.choice((content[spot] ^ (1 << rng.randrange(8)), 0, 255))
-    return _sized(rng, bytes(content))
+    return mode, _sized(rng, bytes(content))
 
 
-def step(rng: random.Random) -> tuple[int, int, bytes]:
-    """Depth, sequence, and a mutated STEP."""
+def step(rng: random.Random) -> tuple[int, int, int, bytes]:
+    """Mode, depth, sequence, and a mutated STEP."""
+    mode = rng.choice((2, 2, 2, 0))
     n, depth, sequence = rng.randint(1, 4), rng.choice((4, 5)), rng.getrandbits(64)
     slots = rng.sample(range(4), n)
     sampling = [[rng.getrandbits(64) - (1 << 63), rng.randrange(2), 0] for _ in range(n)]
     places = [[slot, rng.getrandbits(32), rng.getrandbits(64)] for slot in slots]
-    head = [rng.getrandbits(64), n, depth, 2, 0]
-    fields: list[Any] = [b"PP3F", 1, 2, 2, SESSION, sequence, 24 + 32 * n]
+    head = [rng.getrandbits(64), n, depth, mode, 0]
+    length = 24 + (32 if mode else 16) * n
+    fields: list[Any] = [b"PP3F", 1, 2, mode, SESSION, sequence, length]
     row = rng.randrange(n)
     aim = rng.randrange(16)
     match aim:
@@ -531,19 +536,20 @@ def step(rng: random.Random) -> tuple[int, int, bytes]:
         case 10:
             fields[2] = other(rng, 2, 16)
         case 11:
-            fields[3] = other(rng, 2, 32)
+            fields[3] = other(rng, mode, 32)
         case 12:
             fields[4] = bytes(16)
         case 13:
             fields[5] = other(rng, sequence, 64)
         case 14:
-            fields[6] = other(rng, 24 + 32 * n, 32)
+            fields[6] = other(rng, length, 32)
         case _:
             pass
     content = struct.pack("<4sHHI16sQI", *fields) + struct.pack("<QIIII", *head)
-    content += b"".join(struct.pack("<qII", *one) for one in sampling)
+    if mode:
+        content += b"".join(struct.pack("<qII", *one) for one in sampling)
     content += b"".join(struct.pack("<IIQ", *one) for one in places)
-    return depth, sequence, _sized(rng, content)
+    return mode, depth, sequence, _sized(rng, content)
 
 
 def _sized(rng: random.Random, content: bytes) -> bytes:

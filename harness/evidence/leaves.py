@@ -82,6 +82,21 @@ ANSWERS = (
     Rule("predicate.kernels.conform[].total", D, "cases of that file"),
     Rule("predicate.kernels.conform[].passed", A, "one less than all makes the verdict FAIL"),
 )
+
+
+def way(at: str) -> tuple[Rule, ...]:
+    """Rules of what a path did to the proposals."""
+    return (
+        Rule(f"{at}.frames", D, "those into which plan and seed deal the requests"),
+        Rule(f"{at}.rows", D, "likewise"),
+        Rule(f"{at}.sampled", D, "likewise"),
+        Rule(f"{at}.injected", D, "the requests that plan and seed choose to lose"),
+        Rule(f"{at}.counted", A, "what the engine lost; other numbers than were injected make the verdict FAIL"),
+        Rule(f"{at}.altered", A, "one makes the verdict FAIL"),
+        Rule(f"{at}.proxies", A, "how many were begun; nothing follows from it"),
+    )
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
     "qualify": (
         *EVERY,
@@ -125,9 +140,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.sampler.image.files", B, "the pin of its version, and the sampler's files"),
         Rule("predicate.overlay.attestation", B, "what pp3 prepare wrote; the digests of both files are pinned"),
         Rule("predicate.overlay.path", A, "what a proposal went through between its producer and the verifier"),
-        Rule(
-            "predicate.overlay.journey", A, "what it did to them; other losses than were injected make the verdict FAIL"
-        ),
+        *way("predicate.overlay.journey"),
         Rule("predicate.overlay.paired[].target", D, "the targets of the plan, which tile the pairs"),
         Rule("predicate.overlay.paired[].depth", D, "the plan's"),
         Rule("predicate.overlay.paired[].pairs", A, "equal shares of their sum"),
@@ -226,13 +239,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 RULES["wire"] = (
     *RULES["qualify"],
-    Rule("predicate.path.frames", D, "those into which plan and seed deal the requests"),
-    Rule("predicate.path.rows", D, "likewise"),
-    Rule("predicate.path.sampled", D, "likewise"),
-    Rule("predicate.path.injected", D, "the requests that plan and seed choose to lose"),
-    Rule("predicate.path.counted", A, "what the engine lost; other numbers than were injected make the verdict FAIL"),
-    Rule("predicate.path.altered", A, "one makes the verdict FAIL"),
-    Rule("predicate.path.proxies", A, "how many were begun; nothing follows from it"),
+    *way("predicate.path"),
 )
 HEAD = "| leaf | held | by |\n|---|---|---|"
 

@@ -195,7 +195,7 @@ def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     image.check(predicate["sampler"])
     overlay = predicate.get("overlay")
     if overlay:
-        overlays.check(overlay, trial)
+        overlays.check(predicate, trial)
     yield f"digest and seed of counter {predicate['seed']['counter']} recomputed", trial
     check_laws(trial, predicate)
     yield f"{len(trial.problems)} laws rebuilt from their names and what the sampler declares", trial

@@ -1,4 +1,4 @@
-"""`pp3 qualify --sampler overlay`: the overlays of a pinned vLLM on five targets and a grammar, receipt and page."""
+"""`pp3 qualify --sampler overlay`: the overlays of a pinned vLLM behind the wire; receipt and page."""
 
 import os
 import time
@@ -47,9 +47,10 @@ def run_command(
     if where == "cpu":
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before any kernel is decorated
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    from pp3.harness.overlay import way
     from pp3.harness.overlay.load import open_overlay
     from pp3.harness.overlay.over_wire import OverWire
-    from pp3.harness.overlay.pipeline import NAME, Overlay
+    from pp3.harness.overlay.pipeline import NAME
     from pp3.harness.overlay.qualify import run
     from pp3.harness.transport.place import Place
 
@@ -63,7 +64,7 @@ def run_command(
     started, clock = datetime.now(UTC), time.perf_counter()
     seed = Seed.of(trial.plan_sha256, number)
     with Bar() as bar, launches() as launched, closing(sampler):
-        measured, pairs = run(trial, sampler, seed, PAIRS[where], bar.update, Overlay(opened, where))
+        measured, pairs = run(trial, sampler, seed, PAIRS[where], bar.update)
         said = identity(where, interpreted(who, launched()))
     found = Found(trial=trial, device=said, measured=measured, sources=_sources(opened))
     journey = sampler.journey
@@ -78,7 +79,7 @@ def run_command(
             "attestation": opened.attestation,
             "journey": journey,
             "paired": pairs,
-            "path": f"wire, proxy in a {sampler.place.value}; pairs straight to the buffers",
+            "path": way.said(sampler.place),
         },
     )
     written = receipt.write(statement, folders.receipts)

@@ -6,8 +6,9 @@ from typing import Any
 
 from pp3.harness.errors import VerificationError
 from pp3.harness.overlay.pins import MARKERS, overlay_of
-from pp3.harness.overlay.problems import target
+from pp3.harness.overlay.problems import depth_of
 from pp3.harness.overlay.refusal import OverlayError
+from pp3.harness.seeds import Seed
 from pp3.harness.trial import judge
 from pp3.harness.trial.judge import TrialJudgement
 from pp3.harness.trial.measured import Measured
@@ -57,8 +58,10 @@ def shares(trial: Trial, pairs: int) -> list[tuple[str, int]]:
     return [(problem.name, base + (at < rest)) for at, problem in enumerate(trial.problems)]
 
 
-def check(overlay: Mapping[str, Any], trial: Trial) -> None:
-    """VerificationError unless a receipt's overlay is the reviewed one of its version, and its pairs tile their sum."""
+def check(predicate: Mapping[str, Any], trial: Trial) -> None:
+    """VerificationError unless a receipt's overlay is the reviewed one of its version, its pairs tile their sum, and
+    what was to be lost on the way is what plan and seed imply."""
+    overlay = predicate["overlay"]
     attestation, version = overlay["attestation"], trial.who.version
     try:
         pinned = overlay_of(version)
@@ -73,10 +76,19 @@ def check(overlay: Mapping[str, Any], trial: Trial) -> None:
     if said != shares(trial, sum(count for _, count in said)):
         raise VerificationError(f"plan: the pairs {said} do not tile their sum over the targets of the plan")
     for row in overlay["paired"]:
-        depth = len(target(row["target"]).row_of) - 1
+        depth = depth_of(row["target"])
         wrong = row["mismatches"]
         if row["depth"] != depth or wrong > row["pairs"] or bool(wrong) != bool(row["first"]):
             raise VerificationError(f"plan: pairs of {row['target']} cannot be {row}")
+    if predicate["broken"]:  # which launches there were is not known, and the verdict is INVALID
+        return
+    from pp3.harness.overlay import way  # loads the path itself
+
+    seed = Seed.of(predicate["planSha256"], predicate["seed"]["counter"])
+    try:
+        way.check(trial, seed, predicate["sampler"]["device"]["backend"], overlay)
+    except VerificationError as error:
+        raise VerificationError(f"way: {error}") from None
 
 
 def _sentence(

@@ -30,7 +30,7 @@ from pp3.harness.samplers.contract import (
 from pp3.harness.samplers.vllm_image import INTERPRETED_ROWS
 from pp3.harness.samplers.vllm_v2 import Slots, open_verifier, verify
 from pp3.harness.transport.buffers import Proposals, Sparse, q_of
-from pp3.harness.transport.drafter import Drafter, Requests
+from pp3.harness.transport.drafter import Requests, UnguardedDrafter
 from pp3.harness.transport.ranks import Alone
 from pp3.kernels.addressing import Purpose
 from pp3.kernels.reference import FAILED, MAX_VOCAB, MIN_VOCAB, TAU
@@ -88,7 +88,7 @@ class Overlay:
     def propose(self, batch: Batch) -> Any:
         """Drafts of every position, as pp3.kernels.proposal.Drafts."""
         with np.errstate(all="ignore"):  # in the interpreter masked lanes are NumPy's
-            return Drafter(Alone()).draw(_Rows(batch), _requests(batch), TAU)
+            return UnguardedDrafter(Alone()).draw(_Rows(batch), _requests(batch), TAU)
 
     def verify(self, batch: Batch, landed: Sparse, told: torch.Tensor) -> Emission:
         """Let a round land in the batch's slots, and verify what the engine was told [n, depth] by the overlays.

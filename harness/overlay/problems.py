@@ -1,5 +1,7 @@
 """What the overlays are tried on: the customer's five targets, and one whose rows went through a grammar's mask.
 
+Each at depth 5 and, under a name that says so, at depth 4: the two that a session may be admitted for.
+
 Drafts come from the tickets of each target's own draft logits; the target travels as FP32 logits, and the law is their
 softmax. A grammar forbids tokens of the target whatever the proposal thinks of them: the two know nothing of each
 other, so that many a draft is impossible and must be replaced.
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Carrier, Description, Kind
+from pp3.harness.transport.frame import DEPTHS
 from pp3.harness.trial.plan import Trial, TrialSpec, check
 from pp3.harness.trial.problems import EVENTS, ROUNDING, Problem
 from pp3.harness.trial.seen import seen
@@ -26,7 +29,9 @@ from pp3.targets.target import ONE
 GRAMMAR = "grammar"
 BASE = "context"  # the target that the grammar masks: each of its states forbids other tokens
 EVERY = 3  # one token in three is forbidden
-NAMES = (*TOY, GRAMMAR)
+LAWS = (*TOY, GRAMMAR)
+SHORTER = f"-depth-{min(DEPTHS)}"  # after a name: the same law, fewer drafts a round
+NAMES = (*LAWS, *(f"{name}{SHORTER}" for name in LAWS))
 EQUAL = "equal-q"
 WHERE = "--sampler overlay"
 
@@ -34,7 +39,13 @@ WHERE = "--sampler overlay"
 @cache
 def target(name: str) -> Target:
     """A target by name. KeyError for one that is not in NAMES."""
-    return _masked(toy.build(BASE)) if name == GRAMMAR else toy.build(name)
+    law = name.removesuffix(SHORTER)
+    return replace(_masked(toy.build(BASE)) if law == GRAMMAR else toy.build(law), name=name)
+
+
+def depth_of(name: str) -> int:
+    """Drafts a round of a target."""
+    return min(DEPTHS) if name.endswith(SHORTER) else max(DEPTHS)
 
 
 def forbidden(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
@@ -45,14 +56,14 @@ def forbidden(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
 
 
 def problem(name: str, who: Description) -> Problem:
-    """A target as the overlays see it, at the full depth."""
-    mine = target(name)
+    """A target as the overlays see it, at its depth."""
+    mine, depth = target(name), depth_of(name)
     pair = Pair(
         name=name,
         why=mine.why,
         weights=mine.weights.copy(),
         draft_weights=mine.proposal_weights(),
-        row_of=mine.row_of,
+        row_of=mine.row_of[: depth + 1],
         context_of=mine.context_of,
         patterns=mine.patterns,
         temperatures=(float(np.float32(TAU)),),
@@ -62,10 +73,10 @@ def problem(name: str, who: Description) -> Problem:
     judged = replace(judged, tables=replace(judged.tables, draft_logits=mine.draft_logits))
     return Problem(
         target=judged,
-        depth=pair.depth,
+        depth=depth,
         events=EVENTS[Kind.PIPELINE],
         law_sha256=pair.digest(),
-        slack=ROUNDING if name == EQUAL else 0.0,
+        slack=ROUNDING if name.removesuffix(SHORTER) == EQUAL else 0.0,
     )
 
 

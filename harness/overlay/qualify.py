@@ -1,8 +1,8 @@
 """Run the overlays: every request of the plan through producer, path and overlays, then the temperature-0 pairs.
 
-A pair is one temperature-0 request, in a launch mixed with sampled ones, with its proposal, through the overlays; and
-the same request and drafts through the unchanged image without a proposal, each draft a point mass. Both must be the
-walk along the target's argmax.
+A pair is one temperature-0 request, in a launch mixed with sampled ones, with its proposal, the same way; and the same
+request and drafts through the unchanged image without a proposal, each draft a point mass. Both must be the walk along
+the target's argmax.
 """
 
 from collections.abc import Callable
@@ -21,17 +21,15 @@ PAIRS = 100_000
 Progress = Callable[[str, int, int], None]
 
 
-def run(
-    trial: Trial, sampler: Overlay, seed: Seed, pairs: int, progress: Progress, pairing: Overlay | None = None
-) -> tuple[Measured, list[Any]]:
-    """What was counted, and the pairs of each target in receipt form; `pairing` runs these, by default the sampler."""
+def run(trial: Trial, sampler: Overlay, seed: Seed, pairs: int, progress: Progress) -> tuple[Measured, list[Any]]:
+    """What was counted, and the pairs of each target in receipt form."""
     measured = trials.run(trial, sampler, seed, sampler.device, progress)
     found, number, done = [], trial.requests, 0
     for problem, (name, count) in zip(trial.problems, shares(trial, pairs), strict=True):
         carried: Any = Carried(name, problem.target.tables)
         tally = paired.PairTally()
         if count:
-            tally = paired.run(pairing or sampler, carried, problem.depth, seed, number, count)
+            tally = paired.run(sampler, carried, problem.depth, seed, number, count)
         number += paired.rows_for(count)
         done += count
         progress("paired", done, pairs)

@@ -10,6 +10,7 @@ from typing import Any
 from pp3.harness.evidence.trial import trial_of
 from pp3.harness.regression.opened import TRIAL, identity, machine
 from pp3.harness.samplers.contract import Randomness
+from pp3.harness.trial.launches import rows_of
 from pp3.harness.trial.plan import Trial
 
 REPEATABLE = (Randomness.ADDRESSED, Randomness.KEYED, Randomness.INJECTED)
@@ -35,10 +36,6 @@ def why_not(trial: Trial, old: dict[str, str], new: dict[str, str]) -> str:
 
 def _launches(trial: Trial, old: dict[str, str], new: dict[str, str], there: str, here: str) -> str:
     """Whether a GPU and a processor are given launches of other sizes."""
-    try:
-        from pp3.harness.trial.run import rows_of
-    except ModuleNotFoundError as error:  # a reviewer's laptop
-        return f"one ran on a GPU, and without {error.name or 'torch'} the sizes of launches are not known here"
     for problem in trial.problems:
         requests = trial.requests_of(problem)
         sizes = [rows_of(trial.who, problem, requests, "cuda" if "gpu" in named else "cpu") for named in (old, new)]

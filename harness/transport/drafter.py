@@ -2,7 +2,8 @@
 
 Each rank holds a shard of the vocabulary: base logits and the head's bias for its own columns. A draft is conditioned
 on the draft before it, so the peer gets every chosen token. `draft` reads no switch and no kernel of the proposal;
-`draft_sampled` needs an admission. Both give the same bits on one rank and on two, ties across the border included.
+`draft_sampled` needs an admission of the drafter. Both give the same bits on one rank and on two, ties across the
+border included.
 
 Of two shards the leader sees either all logits (full staging) or the 32 best of each shard (candidates). A compact row
 of these, in ascending order of their global ids, has the same first 32 by (value descending, id ascending) as the whole
@@ -12,12 +13,12 @@ row that fails whole fails compact; a shard of -inf alone is legal, and its firs
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
 from pp3.harness.errors import CampaignError
-from pp3.harness.transport.admission import Admission
+from pp3.harness.transport.admission import Admission, Side, held
 from pp3.harness.transport.ranks import LEADER, Ranks, mirrored
 
 SUPPORT = 32
@@ -132,25 +133,16 @@ class Drafter:
     def draft_sampled(self, admission: Admission, head: Head, requests: Requests, tau: float) -> Any:
         """Tokens drawn by tickets at every position, as pp3.kernels.proposal.Drafts, the same on every rank.
 
-        CampaignError without an admission, or for another depth than it admits; else as `draw`.
+        CampaignError without an admission of the drafter, or for another depth than it admits; ValueError for shapes or
+        dtypes outside the proposal's contract, or for one rank with a part of the vocabulary. No host synchronisation.
         """
-        if not isinstance(admission, Admission):
-            raise CampaignError(
-                f"draft_sampled was given {type(admission).__name__} for an admission: both switches must be on and the"
-                " session admitted; `draft` needs none"
-            )
-        if head.depth != admission.depth:
+        if head.depth != held(admission, Side.DRAFTER).depth:
             raise CampaignError(
                 f"depth {head.depth}; the session was admitted with {admission.depth}, and it stays fixed"
             )
-        return self.draw(head, requests, tau)
+        return self._draw(head, requests, tau)
 
-    def draw(self, head: Head, requests: Requests, tau: float) -> Any:
-        """`draft_sampled` without a guard: a test surface, for campaigns.
-
-        ValueError for shapes or dtypes outside the proposal's contract, or for one rank with a part of the vocabulary.
-        No host synchronisation.
-        """
+    def _draw(self, head: Head, requests: Requests, tau: float) -> Any:
         self._check(head)
         from pp3.kernels import proposal  # no default path imports it
 
@@ -201,6 +193,16 @@ class Drafter:
         value, ids = candidates(logits, head.first, SUPPORT)
         values, places = self.ranks.gather(value), self.ranks.gather(ids)
         return (torch.cat(values, dim=1), torch.cat(places, dim=1)) if values else (value, ids)
+
+
+class UnguardedDrafter(Drafter):
+    """A drafter that asks for no admission: a test surface, for campaigns."""
+
+    TEST_SURFACE: ClassVar[bool] = True
+
+    def draw(self, head: Head, requests: Requests, tau: float) -> Any:
+        """As `draft_sampled`."""
+        return self._draw(head, requests, tau)
 
 
 def candidates(logits: torch.Tensor, first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:

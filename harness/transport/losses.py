@@ -4,7 +4,7 @@ Everything but what the engine counted is recomputed, so that a receipt cannot s
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from pp3.harness.transport.faults import KINDS, Dealt, deal
 from pp3.harness.transport.path import LOSSES, SEEN, UNEXPECTED
 from pp3.harness.transport.wire_plan import WireCampaign
 from pp3.kernels.reference import allocate
+from pp3.targets import Target
 
 Array = npt.NDArray[Any]
 DERIVED = ("frames", "injected", "rows", "sampled")
@@ -28,9 +29,14 @@ DERIVED = ("frames", "injected", "rows", "sampled")
 
 def implied(campaign: WireCampaign, seed: Seed) -> dict[str, Any]:
     """The derived part of Journey.plain()."""
+    return summed(_batches(campaign, seed))
+
+
+def summed(batches: Iterable[tuple[Dealt, Array]]) -> dict[str, Any]:
+    """The derived part of Journey.plain(), of batches in frames and which of their requests [n] bool are sampled."""
     injected: Counter[str] = Counter()
     frames = rows = sampled = 0
-    for dealt, warm in _batches(campaign, seed):
+    for dealt, warm in batches:
         injected.update(dealt.injected())
         frames += len(dealt.frames)
         rows += len(warm)
@@ -45,7 +51,11 @@ def implied(campaign: WireCampaign, seed: Seed) -> dict[str, Any]:
 
 def check(campaign: WireCampaign, seed: Seed, said: dict[str, Any]) -> int:
     """The number of requests that were to be lost. VerificationError unless the derived part is that of the plan."""
-    wanted = implied(campaign, seed)
+    return compare(implied(campaign, seed), said)
+
+
+def compare(wanted: dict[str, Any], said: dict[str, Any]) -> int:
+    """The number of requests that were to be lost. VerificationError unless what is said is what is implied."""
     for key in DERIVED:
         if said[key] != wanted[key]:
             raise VerificationError(f"{key} are {said[key]}; plan and seed imply {wanted[key]}")
@@ -76,14 +86,10 @@ def _batches(campaign: WireCampaign, seed: Seed) -> Iterator[tuple[Dealt, Array]
     first = 0
     for target, depth, pairs in pair_shards(campaign):
         n = paired.rows_for(pairs)
-        if not n:
-            continue
-        warm = np.arange(n) % paired.SAMPLED_EVERY == 1
-        warm[np.flatnonzero(~warm)[pairs:]] = True
-        given, _, _ = paired._deal(target, depth, allocate(target.draft_logits), seed, first, n)
-        given[warm] = WANTED
-        label = f"{target.name}/{depth}/{first}"
-        yield deal(seed, label, given[:, 0] == INVALIDATED, paired.MIXED_ROWS), warm
+        if n:
+            given, warm = greedy_rows(target, depth, seed, first, pairs)
+            label = f"{target.name}/{depth}/{first}"
+            yield deal(seed, label, given[:, 0] == INVALIDATED, paired.MIXED_ROWS), warm
         first += n
     for target in campaign.targets:
         for depth in campaign.spec.depths:
@@ -95,3 +101,13 @@ def _batches(campaign: WireCampaign, seed: Seed) -> Iterator[tuple[Dealt, Array]
                         label = f"{target.name}/{depth}/{start}"
                         yield deal(seed, label, batch.given[:, 0] == INVALIDATED, size), batch.sampled
                 first = last
+
+
+def greedy_rows(target: Target, depth: int, seed: Seed, first: int, pairs: int) -> tuple[Array, Array]:
+    """What a batch of temperature-0 pairs gives [n, depth], and which of its rows [n] are sampled: paired.run's."""
+    n = paired.rows_for(pairs)
+    warm = np.arange(n) % paired.SAMPLED_EVERY == 1
+    warm[np.flatnonzero(~warm)[pairs:]] = True
+    given, _, _ = paired._deal(target, depth, allocate(target.draft_logits), seed, first, n)
+    given[warm] = WANTED
+    return given, warm

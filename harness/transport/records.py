@@ -55,8 +55,10 @@ class Record:
 
     @classmethod
     def unpack(cls, content: bytes) -> "Record":
-        """Of 24 bytes."""
+        """Of 24 bytes. ValueError for a cause or a refusal that there is not."""
         ticket, page, cause, code, late = cls.LAYOUT.unpack(content)
+        if code > len(REFUSALS):
+            raise ValueError(f"refusal {code} of a record; there are {len(REFUSALS)}")
         refusal = REFUSALS[code - 1] if code else None
         return cls(ticket=ticket, page=page, cause=Cause(cause), refusal=refusal, late=late)
 

@@ -1,6 +1,6 @@
 """The engine's entry to sampled drafts. It cannot be built without an admission."""
 
-from pp3.harness.transport.admission import Admission
+from pp3.harness.transport.admission import Admission, Side, held
 from pp3.harness.transport.channel import Channel
 from pp3.harness.transport.frame import Mode
 from pp3.harness.transport.remote import Drafted, drafted
@@ -8,12 +8,10 @@ from pp3.harness.transport.step import Step
 
 
 class GuardedSpeculator:
-    """Rounds over a channel for the session that was admitted. TypeError without an admission."""
+    """Rounds over a channel for the session that was admitted. CampaignError without an admission of the engine."""
 
     def __init__(self, admission: Admission, channel: Channel) -> None:
-        if not isinstance(admission, Admission):
-            raise TypeError(f"{type(admission).__name__} is no admission; ask admission.admit()")
-        self._admission, self._channel = admission, channel
+        self._admission, self._channel = held(admission, Side.ENGINE), channel
 
     def submit(self, step: Step) -> None:
         """Ask for a round. ValueError for one of another mode, depth or slot than was admitted."""
