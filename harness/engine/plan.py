@@ -17,6 +17,7 @@ from pp3.harness.engine.law import Law, Setting, error, logits_of, most_tokens
 from pp3.harness.engine.tensors import Loaded
 from pp3.harness.errors import CampaignError
 from pp3.harness.power import detectable_tv, smallest_shift
+from pp3.harness.weights import ALPHA, POWER
 from pp3.targets import chains
 from pp3.targets.chains import Chain
 
@@ -33,9 +34,9 @@ class EngineSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: int = TOKENS  # of the stream; every other condition has a twentieth
     dtype: str = Loaded.FLOAT32.value
     concurrency: int = CONCURRENCY
-    alpha: float = 1e-5
+    alpha: float = ALPHA
     pool: int = 100
-    power: float = 0.999
+    power: float = POWER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
