@@ -330,6 +330,16 @@ def explain(check: str | None, receipt: Path | None, as_json: bool) -> int:
     return run_command(check, receipt, as_json)
 
 
+@commands.command()
+@click.option("--require-gpu", is_flag=True, help="A GPU that is missing is a problem (69).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, without host, user or home.")
+def doctor(require_gpu: bool, as_json: bool) -> int:
+    """Look at what this machine has of what PP3 needs, and say what would mend the rest."""
+    from pp3.harness.doctor.command import run_command
+
+    return run_command(require_gpu, as_json)
+
+
 for command in COMMANDS:
     commands.add_command(command)
 
