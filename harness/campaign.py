@@ -32,7 +32,7 @@ from pp3.harness.edition import LAST, Edition
 from pp3.harness.errors import CampaignError
 from pp3.harness.samplers.contract import Description
 from pp3.harness.target_file import RowSpec, TargetSpec, build_target
-from pp3.harness.weights import checked
+from pp3.harness.weights import ALPHA, POWER, checked
 from pp3.targets import Target
 
 DEFAULT = "default"
@@ -51,9 +51,9 @@ class CampaignSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paired: int = 100_000
     batch_sizes: list[int] = msgspec.field(default_factory=lambda: [1, 2, 3, 4])
     depths: list[int] = msgspec.field(default_factory=lambda: [4, 5])
-    alpha: float = 1e-5
+    alpha: float = ALPHA
     pool: int = 100
-    power: float = 0.999
+    power: float = POWER
     detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
     tolerance: float = 0.0  # total variation that a reviewer tolerates
     weights: dict[str, float] = msgspec.field(default_factory=dict)  # shares of alpha by family of checks

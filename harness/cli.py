@@ -315,6 +315,31 @@ def evidence(write: Path | None, check: bool) -> int:
     return Exit.INCONCLUSIVE if check and any(row.stale for row in rows) else Exit.OK
 
 
+@commands.command()
+@click.argument("check", required=False)
+@click.option("--receipt", type=PATH, help="Add the check's own figures from this receipt, if it verifies.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of all checks a list.")
+def explain(check: str | None, receipt: Path | None, as_json: bool) -> int:
+    """Say what a check tests, for which fault, and what it can see; without CHECK list them all.
+
+    CHECK is a kind (token, exact:draws, engine:rank), or a check as a receipt or a verdict prints it
+    (near/depth-4/token/position-0, stream/rank).
+    """
+    from pp3.harness.explain.command import run_command
+
+    return run_command(check, receipt, as_json)
+
+
+@commands.command()
+@click.option("--require-gpu", is_flag=True, help="A GPU that is missing is a problem (69).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, without host, user or home.")
+def doctor(require_gpu: bool, as_json: bool) -> int:
+    """Look at what this machine has of what PP3 needs, and say what would mend the rest."""
+    from pp3.harness.doctor.command import run_command
+
+    return run_command(require_gpu, as_json)
+
+
 for command in COMMANDS:
     commands.add_command(command)
 

@@ -57,12 +57,14 @@ WORDS = {
     "BROKEN": Tone.BAD,
     "fail": Tone.BAD,
     "altered": Tone.BAD,
+    "problem": Tone.BAD,
     "INCONCLUSIVE": Tone.OPEN,
     "INCOMPARABLE": Tone.OPEN,
     "WEAKER": Tone.OPEN,
     "NOT RECOMPUTED": Tone.OPEN,
     "unresolved": Tone.OPEN,
     "skip": Tone.OPEN,
+    "note": Tone.OPEN,
 }  # the colour of a word, never without it
 
 

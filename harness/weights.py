@@ -7,6 +7,9 @@ from enum import StrEnum
 from pp3.harness.echo import echo
 from pp3.harness.errors import CampaignError
 
+ALPHA = 1e-5  # of a family of checks, unless a campaign says otherwise
+POWER = 0.999  # with which a check sees the smallest effect that it states, likewise
+
 
 class Family(StrEnum):
     """Checks that share a part of alpha equally."""

@@ -17,6 +17,7 @@ from pp3.harness.engine.contract import Facts, Logprobs
 from pp3.harness.engine.law import Law, Setting, error, logits_of, most_tokens
 from pp3.harness.engine.tensors import Loaded
 from pp3.harness.errors import CampaignError
+from pp3.harness.weights import ALPHA, POWER
 from pp3.targets import chains
 from pp3.targets.chains import Chain
 
@@ -35,9 +36,9 @@ class EngineSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtype: str = Loaded.FLOAT32.value
     concurrency: int = CONCURRENCY
     prompts: str = IDS  # how they are sent
-    alpha: float = 1e-5
+    alpha: float = ALPHA
     pool: int = 100
-    power: float = 0.999
+    power: float = POWER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

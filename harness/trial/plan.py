@@ -16,7 +16,7 @@ from pp3.harness.errors import CampaignError
 from pp3.harness.places import Part, first_part
 from pp3.harness.samplers.contract import Carrier, Description, Kind
 from pp3.harness.trial.problems import Problem, choose, names
-from pp3.harness.weights import checked, usual
+from pp3.harness.weights import ALPHA, POWER, checked, usual
 
 QUICK, FULL = 20_000, 2_000_000
 LARGEST_REQUESTS = 1 << 40
@@ -29,9 +29,9 @@ class TrialSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sampler: str = ""
     targets: list[str] = msgspec.field(default_factory=list)  # default: all of the sampler's kind
     requests: int = QUICK  # of each law
-    alpha: float = 1e-5
+    alpha: float = ALPHA
     pool: int = 100
-    power: float = 0.999
+    power: float = POWER
     detect: float = 0.0  # total variation of a first token's law that must be seen; 0 promises nothing
     tolerance: float = 0.0  # total variation that a reviewer tolerates
     weights: dict[str, float] = msgspec.field(default_factory=dict)  # shares of alpha by family of checks

@@ -1,0 +1,1 @@
+"""What this machine has of what PP3 needs: `pp3 doctor`."""
