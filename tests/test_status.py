@@ -246,6 +246,7 @@ def test_of_an_engine_tokens_are_counted(folder: Path, capsys: pytest.CaptureFix
     assert lines[2] == "  tokens    400 of 1,500, 40 a second, 0 min 27 s left"
     clock.now += 10
     status.reach("stream", 600)
+    clock.now += 1
     cells["end"] = 200  # they ended early
     status.add("end", 200)
     [one] = latest(folder)

@@ -2,7 +2,7 @@
 
 Format: magic, version, number of tensors and of fields; the fields (name, type, value); the tensors' names, shapes
 (innermost first) and places; the tensors, each aligned. All little-endian (ggml's docs/gguf.md). The vocabulary is that
-of a unigram tokenizer (llama.cpp calls it t5), whose pieces are the words with the space before each, all of equal score:
+of a unigram tokenizer (llama.cpp calls it t5), whose pieces are the words with the space before each, of equal scores:
 words between spaces are read as their tokens, as the checkpoint's own tokenizer reads them.
 """
 
