@@ -306,6 +306,27 @@ def test_what_can_change_a_number_is_told() -> None:
     )
 
 
+SPECULATES: dict[str, tuple[Dialect, bytes, bool | None]] = {
+    "vllm": (Vllm(), b"vllm:spec_decode_num_drafts_total{} 0.0", True),
+    "vllm-plain": (Vllm(), b"vllm:num_requests_running{} 0.0", False),
+    "vllm-no-counters": (Vllm(), b"", None),
+    "ours": (OWNERS["pp3"], b'{"settings": {"depth": 3}}', True),
+    "ours-plain": (OWNERS["pp3"], b'{"settings": {"depth": 0}}', False),
+    "llama.cpp": (LlamaCpp(), b'[{"id": 0, "speculative": true}]', True),  # real, shortened
+    "llama.cpp-plain": (LlamaCpp(), b'[{"id": 0, "speculative": false}]', False),  # real, shortened
+    "llama.cpp-none": (LlamaCpp(), b"[]", None),
+    "sglang": (Sglang(), b'{"speculative_algorithm": "STANDALONE"}', True),
+    "sglang-plain": (Sglang(), b'{"speculative_algorithm": null}', False),
+    "sglang-other": (Sglang(), b"{}", None),
+    "openai": (OpenAI(), b"{}", None),
+}
+
+
+@pytest.mark.parametrize(("dialect", "content", "told"), SPECULATES.values(), ids=SPECULATES)
+def test_whether_it_speculates_is_told(dialect: Dialect, content: bytes, told: bool | None) -> None:
+    assert dialect.speculates(content) is told
+
+
 def test_the_page_says_what_is_so() -> None:
     """docs/engine-http.md: limits, dialects, filters, the server's options and the examples."""
     folder = Path(__file__).resolve().parents[1] / "docs"

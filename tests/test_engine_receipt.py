@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,14 @@ import pytest
 
 from pp3.harness import canonical, cli
 from pp3.harness.engine import command
+from pp3.harness.engine import open as opening
 from pp3.harness.engine.command import part_of
 from pp3.harness.engine.contract import Answer, Ask, Engine
 from pp3.harness.engine.judge import conclude
 from pp3.harness.engine.open import open_engine
 from pp3.harness.engine.plan import make, of_plan
 from pp3.harness.engine.planted import Around
+from pp3.harness.engine.reference import ReferenceEngine
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence import leaves, provenance, receipt
 from pp3.harness.evidence.engine import found_of
@@ -237,6 +239,49 @@ def test_a_resumed_run_has_the_same_counts(models: Path, written: Path, tmp_path
     )
     assert {key for key in one if one[key] != other[key]} == {"attempts", "run"}
     assert other["attempts"] == one["attempts"] + 1
+
+
+def test_its_folder_says_how_far_it_came(models: Path, written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tokens of each condition, all pieces, the verdict and the receipt."""
+    assert written.is_file()
+    capsys.readouterr()
+    assert cli.run(["status", str(models / "pieces"), "--json"]) == Exit.OK
+    [one] = json.loads(capsys.readouterr().out)
+    tokens = canonical.decode(written.read_bytes())["predicate"]["tokens"]
+    assert (one["standing"], one["unit"], one["tokens"]) == ("done", "tokens", {"done": tokens, "total": tokens})
+    assert one["pieces"]["done"] == one["pieces"]["total"] == len(list((models / "pieces" / "parts").glob("*")))
+    assert all(cell["done"] == cell["total"] for cell in one["cells"].values())
+    assert cli.run(["status", str(models / "pieces")]) == Exit.OK
+    said = capsys.readouterr().out
+    assert "verdict PASS" in said
+    assert f"tokens    {tokens:,} of {tokens:,}" in said
+
+
+def test_a_run_that_breaks_off_says_so(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of a piece is not kept; what was is counted, the rest is asked when it goes on."""
+    asked = 0
+
+    def answers(engine: Any, asks: Sequence[Ask], concurrency: int) -> Iterator[Answer]:
+        nonlocal asked
+        for answer in ReferenceEngine.answers(engine, asks, concurrency):
+            asked += 1
+            if asked > 150:
+                raise CampaignError("it is gone")
+            yield answer
+
+    monkeypatch.setattr(opening, "ReferenceEngine", type("Gone", (ReferenceEngine,), {"answers": answers}))
+    pieces = tmp_path / "pieces"
+    served = ["--checkpoint", str(models / "target"), *TOKENS, "--dir", str(pieces), "--out", str(tmp_path / "out")]
+    assert cli.run(["qualify", "--engine", "reference", *served]) == Exit.USAGE
+    capsys.readouterr()
+    assert cli.run(["status", str(pieces)]) == Exit.INCONCLUSIVE
+    said = capsys.readouterr().out
+    assert "failed (it is gone)" in said
+    there = len(list((pieces / "parts").glob("*")))
+    assert f"pieces    {there} of" in said
+    assert there > 0
 
 
 def test_processes_come_to_the_same_counts(models: Path, written: Path, tmp_path: Path) -> None:

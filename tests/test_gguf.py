@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pp3.harness.engine.gguf import LAYER, encode
+from pp3.harness.engine.gguf import LAYER, SPACE, encode
 from pp3.harness.errors import CampaignError
 
 VOCAB, HIDDEN, FEED = 6, 4, 8
@@ -74,12 +74,14 @@ def test_every_field_and_tensor_is_where_the_format_says() -> None:
     for _ in range(fields):
         key = reader.text()
         told[key] = reader.value(reader.take("I"))
-    assert told["general.architecture"] == told["tokenizer.ggml.model"] == "llama"
+    assert (told["general.architecture"], told["tokenizer.ggml.model"]) == ("llama", "t5")
     assert told["llama.embedding_length"] == told["llama.rope.dimension_count"] == HIDDEN
     assert (told["llama.feed_forward_length"], told["llama.context_length"]) == (FEED, 99)
-    assert (told["tokenizer.ggml.tokens"], told["tokenizer.ggml.eos_token_id"]) == (WORDS, 5)
-    assert told["tokenizer.ggml.token_type"] == [1, 1, 1, 1, 1, 3]
-    assert told["tokenizer.ggml.add_bos_token"] is False
+    assert told["tokenizer.ggml.tokens"] == [f"{SPACE}{word}" for word in WORDS]  # as text between spaces reads
+    assert told["tokenizer.ggml.eos_token_id"] == 5
+    assert told["tokenizer.ggml.token_type"] == [1] * 6
+    assert told["tokenizer.ggml.add_bos_token"] is told["tokenizer.ggml.add_eos_token"] is False
+    assert told["tokenizer.ggml.add_space_prefix"] is True
     infos = {}
     for _ in range(count):
         key = reader.text()

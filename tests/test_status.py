@@ -234,6 +234,26 @@ def test_what_is_to_come_without_requests_is_said(folder: Path, begun: tuple[Sta
     assert progress(one) == "shard 1/1: running, 4 of 7 pieces, 1,500 of 1,500 requests"
 
 
+def test_of_an_engine_tokens_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of a piece that has not ended too; what is to come shrinks with what came."""
+    clock, cells = Clock(), {"stream": 1000, "end": 500}
+    status = Status(folder=folder, attempt=1, shard="1/1", cells=cells, pieces=3, clock=clock, unit="tokens")
+    clock.now += 10
+    status.reach("stream", 400)
+    assert cli.run(["status", str(folder)]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["pieces", "0", "of", "3"]
+    assert lines[2] == "  tokens    400 of 1,500, 40 a second, 0 min 27 s left"
+    clock.now += 10
+    status.reach("stream", 600)
+    clock.now += 1
+    cells["end"] = 200  # they ended early
+    status.add("end", 200)
+    [one] = latest(folder)
+    assert progress(one) == "shard 1/1: running, 1 of 3 pieces, 1,200 of 1,200 tokens"
+    assert one["cells"]["end"] == {"done": 200, "total": 200}
+
+
 def test_a_real_campaign_leaves_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_pieces: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,8 +152,8 @@ class LlamaCpp:
 
     def speculates(self, content: bytes) -> bool | None:
         """See Dialect."""
-        slots = json.loads(content)
-        return any(slot["speculative"] for slot in slots) if all("speculative" in slot for slot in slots) else None
+        told = [bool(slot["speculative"]) for slot in json.loads(content)]
+        return any(told) if told else None
 
     def settings(self, about: Any) -> tuple[str, dict[str, str]]:
         """See Dialect."""

@@ -1,8 +1,9 @@
 """A checkpoint as llama.cpp reads it: GGUF 3, every tensor FP32, written in a few lines.
 
 Format: magic, version, number of tensors and of fields; the fields (name, type, value); the tensors' names, shapes
-(innermost first) and places; the tensors, each aligned. All little-endian (ggml's docs/gguf.md). The words of the
-vocabulary have no scores and no merges: prompts are given as token ids.
+(innermost first) and places; the tensors, each aligned. All little-endian (ggml's docs/gguf.md). The vocabulary is that
+of a unigram tokenizer (llama.cpp calls it t5), whose pieces are the words with the space before each, of equal scores:
+words between spaces are read as their tokens, as the checkpoint's own tokenizer reads them.
 """
 
 import struct
@@ -16,7 +17,8 @@ from pp3.harness.errors import CampaignError
 Floats = npt.NDArray[np.float32]
 MAGIC, VERSION, ALIGNMENT = b"GGUF", 3, 32
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9  # types of a field
-NORMAL, CONTROL = 1, 3  # types of a token
+NORMAL = 1  # type of a token; of the end too, so that it can be read
+SPACE = "\u2581"  # as a piece spells it
 ROPE_BASE = 10_000.0
 NAMES = {
     "lm_head.weight": "output.weight",
@@ -64,13 +66,17 @@ def encode(
         _field("llama.rope.dimension_count", U32, hidden),
         _field("llama.rope.freq_base", F32, ROPE_BASE),
         _field("llama.vocab_size", U32, vocab),
-        _field("tokenizer.ggml.model", STRING, "llama"),
-        _array("tokenizer.ggml.tokens", STRING, words),
+        _field("tokenizer.ggml.model", STRING, "t5"),
+        _array("tokenizer.ggml.tokens", STRING, [f"{SPACE}{word}" for word in words]),
         _array("tokenizer.ggml.scores", F32, [0.0] * vocab),
-        _array("tokenizer.ggml.token_type", I32, [CONTROL if token == end else NORMAL for token in range(vocab)]),
+        _array("tokenizer.ggml.token_type", I32, [NORMAL] * vocab),
         _field("tokenizer.ggml.bos_token_id", U32, 0),
         _field("tokenizer.ggml.eos_token_id", U32, end),
+        _field("tokenizer.ggml.unknown_token_id", U32, 0),
         _field("tokenizer.ggml.add_bos_token", BOOL, False),
+        _field("tokenizer.ggml.add_eos_token", BOOL, False),
+        _field("tokenizer.ggml.add_space_prefix", BOOL, True),
+        _field("tokenizer.ggml.remove_extra_whitespaces", BOOL, False),
     ]
     infos, parts, place = [], [], 0
     for key in sorted(named):
