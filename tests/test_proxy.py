@@ -143,6 +143,27 @@ def rig(request: pytest.FixtureRequest, rng: np.random.Generator) -> Iterator[Ri
         made.close()
 
 
+class Elsewhere:
+    """Rows that the host does not write itself: here, from a list of steps."""
+
+    def __init__(self, ring: Ring, steps: list[Step]) -> None:
+        self.ring, self.steps, self.ended = ring, steps, 0
+
+    def issue(self, entry: int, ticket: int, slots: list[int]) -> None:
+        """See channel.Writer."""
+        rows = self.ring.rows(entry, len(slots))
+        for i, row in enumerate(self.steps[-1].rows):
+            assert row.slot == slots[i]
+            position = row.position - (1 << 64 if row.position >> 63 else 0)
+            rows[i] = row.seed, row.sampled, row.generation, position
+        self.ring.stamp(entry)[0] = ticket
+
+    def close(self) -> None:
+        """See channel.Writer: the memory must still be there."""
+        self.ring.stamp(0)[0] = 0
+        self.ended += 1
+
+
 @pytest.mark.parametrize(
     ("n", "depth", "mode", "size"),
     [(4, 5, Mode.SAMPLED, 5320), (4, 5, Mode.UNSAMPLED, 184), (1, 4, Mode.SAMPLED, 1072), (1, 4, Mode.UNSAMPLED, 44)],
@@ -414,6 +435,8 @@ def test_the_guarded_entry_asks_only_for_what_was_admitted(rig: Rig) -> None:
         sampler_marker=admission.SAMPLER_MARKER, runner_marker=admission.RUNNER_MARKER, depths=(5,), slots=2
     )
     granted = admission.admit(engine, {admission.ENGINE_SWITCH: "1"})
+    steps: list[Step] = []
+    rig.attach = lambda ring: Elsewhere(ring, steps)
     rig.start()
     speculator = GuardedSpeculator(granted, rig.channel)
     row = Row(slot=1, generation=1, position=0, sampled=True)
@@ -427,6 +450,14 @@ def test_the_guarded_entry_asks_only_for_what_was_admitted(rig: Rig) -> None:
             speculator.submit(other)
     speculator.submit(step)
     rounds.check(step, speculator.collect())
+    steps.append(replace(step, round=2))
+    for slots in ([2], [-1]):
+        with pytest.raises(ValueError, match="admitted"):
+            speculator.submit_gathered(2, slots, slots)
+    speculator.submit_gathered(2, [1], [1])
+    found = speculator.collect()
+    assert found.cause is Cause.DELIVERED
+    rounds.check(steps[0], found)
 
 
 def test_one_round_at_a_time(rig: Rig) -> None:
@@ -460,27 +491,6 @@ def test_a_foreign_record_fails_closed(rig: Rig, content: bytes) -> None:
     rig.channel.wait_ready()
     rig.round()
     assert rig.channel.proxies == 2
-
-
-class Elsewhere:
-    """Rows that the host does not write itself: here, from a list of steps."""
-
-    def __init__(self, ring: Ring, steps: list[Step]) -> None:
-        self.ring, self.steps, self.ended = ring, steps, 0
-
-    def issue(self, entry: int, ticket: int, slots: list[int]) -> None:
-        """See channel.Writer."""
-        rows = self.ring.rows(entry, len(slots))
-        for i, row in enumerate(self.steps[-1].rows):
-            assert row.slot == slots[i]
-            position = row.position - (1 << 64 if row.position >> 63 else 0)
-            rows[i] = row.seed, row.sampled, row.generation, position
-        self.ring.stamp(entry)[0] = ticket
-
-    def close(self) -> None:
-        """See channel.Writer: the memory must still be there."""
-        self.ring.stamp(0)[0] = 0
-        self.ended += 1
 
 
 def test_a_writer_ends_before_the_memory_that_it_writes_to(rig: Rig) -> None:
