@@ -14,8 +14,10 @@ from pp3.harness.transport.buffers import Proposals, Sparse
 from pp3.harness.transport.channel import Channel
 from pp3.harness.transport.frame import Mode
 from pp3.harness.transport.gather import Gather, new_state
+from pp3.harness.transport.layout import layout_of
 from pp3.harness.transport.pages import Cause
 from pp3.harness.transport.place import Place
+from pp3.harness.transport.proxy import ProcessProxy
 from pp3.harness.transport.remote import drafted
 from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.step import Row, Step
@@ -96,16 +98,16 @@ def test_a_round_needs_no_host_synchronisation(place: Place, tmp_path: Path, rng
     drafts: list[torch.Tensor] = []
     worker = Worker(rounds.MINE, rounds.DEPTH, produce)
     terms = Terms(mine=rounds.MINE, session=bytes(16), depth=rounds.DEPTH, vocab=rounds.VOCAB)
-    channel = Channel(terms, place, worker.dial, 30.0)
+    channel = Channel(terms, place, worker.dial, 30.0, lambda ring: Gather(state, ring))
     channel.wait_ready()
-    gather = Gather(state, channel.incarnation.ring)
     steps: list[Step] = []
 
     def one(number: int) -> None:
         slots = there[number]
         state[:, 2].index_add_(0, slots, torch.ones_like(slots))
         state[:, 3] += 7
-        gather.submit(channel, number, rounds.DEPTH, orders[number], slots)
+        layout = layout_of(len(slots), rounds.DEPTH, Mode.SAMPLED)
+        channel.submit_gathered(number, layout, orders[number], slots)
         found = drafted(channel.collect())
         assert found.cause is Cause.DELIVERED
         step = met[-1]  # as the drafter has it
@@ -124,7 +126,6 @@ def test_a_round_needs_no_host_synchronisation(place: Place, tmp_path: Path, rng
         finally:
             torch.cuda.set_sync_debug_mode("default")
         torch.cuda.synchronize()
-    gather.close()
     channel.close()
     worker.join()
     generations = [0] * 4
@@ -149,3 +150,41 @@ def test_a_round_needs_no_host_synchronisation(place: Place, tmp_path: Path, rng
     copies = [event["args"]["bytes"] for event in events if "DtoH" in event.get("name", "")]
     assert len(copies) >= 2 * (ROUNDS - 1)
     assert max(copies) < rounds.VOCAB, "a copy as large as a row of the vocabulary leaves the GPU"
+
+
+def test_a_proxy_that_is_killed_takes_no_memory_from_under_the_gpu(rng: np.random.Generator) -> None:
+    """Each of its rings is CUDA's until the GPU has written what it was asked to; the next proxy's rows arrive."""
+    state = new_state(4, "cuda")
+    state[:, 0], state[:, 1] = torch.arange(4, device="cuda"), 1
+    met: list[Step] = []
+
+    def produce(step: Step) -> Any:
+        met.append(step)
+        return rounds.reply_to(step)
+
+    worker = Worker(rounds.MINE, rounds.DEPTH, produce)
+    terms = Terms(mine=rounds.MINE, session=bytes(16), depth=rounds.DEPTH, vocab=rounds.VOCAB)
+    channel = Channel(terms, Place.PROCESS, worker.dial, 0.5, lambda ring: Gather(state, ring))
+    slots, layout = torch.arange(4, device="cuda"), layout_of(4, rounds.DEPTH, Mode.SAMPLED)
+    causes = []
+    for number in range(6):
+        channel.wait_ready()
+        state[:, 2] = number
+        if number % 2:
+            assert isinstance(channel.running, ProcessProxy)
+            channel.running.process.kill()
+            channel.running.process.wait()
+        channel.submit_gathered(number, layout, [0, 1, 2, 3], slots)
+        found = drafted(channel.collect())
+        causes.append(found.cause)
+        if found.cause is Cause.DELIVERED:
+            rows = tuple(Row(slot=i, generation=number, position=0, seed=i, sampled=True) for i in range(4))
+            assert met[-1] == Step(mode=Mode.SAMPLED, round=number, depth=rounds.DEPTH, rows=rows)
+            assert found.drafts.tolist() == [rounds.law_of(met[-1], row)[0].tolist() for row in rows]
+        else:
+            assert (found.drafts == -1).all()
+    assert causes == [Cause.DELIVERED, Cause.TIMED_OUT] * 3
+    assert channel.proxies == 4
+    torch.cuda.synchronize()
+    channel.close()
+    worker.join()

@@ -365,7 +365,8 @@ CHANGED = ("status", "generation", "tokens", "confidence", "mask", "ids", "q")  
 
 def mutate(rng: random.Random, frame: Frame, aim: str) -> Frame:
     """A copy with one change that aims at a rule; what it comes to is the judges' to say."""
-    made = replace(frame, **{name: list(getattr(frame, name)) for name in CHANGED})
+    copies: Any = {name: list(getattr(frame, name)) for name in CHANGED}
+    made = replace(frame, **copies)
     rows, wide = len(made.status), len(made.ids)
     row = rng.randrange(rows)
     at = rng.randrange(len(made.tokens))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -45,14 +46,25 @@ class Settled:
     refusal: Refusal | None = None
 
 
+class Writer(Protocol):
+    """Whoever writes rows into a ring from elsewhere, as gather.Gather does; it ends before the ring's memory does."""
+
+    def issue(self, entry: int, ticket: int, slots: Any) -> None:
+        """Write the rows of slots, then the stamp."""
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+
+
 class Incarnation:
     """One proxy with all that is its own."""
 
-    def __init__(self, terms: Terms, place: Place, link: Link) -> None:
+    def __init__(self, terms: Terms, place: Place, link: Link, attach: Callable[[Ring], Writer] | None) -> None:
         self.terms = terms
         self.segment = Segment(CLAIMS + 2)
         pages = self.segment.pages
         self.ring = Ring(pages[0])
+        self.writer = attach(self.ring) if attach else None
         self.views = [Page(page) for page in pages[1:]]
         self.pipes = Pipes.make()
         self.pages = Pages.of(range(1, CLAIMS + 1), watchdog=CLAIMS + 1)
@@ -68,6 +80,8 @@ class Incarnation:
         """End the proxy, by force after so many seconds, and give everything back."""
         self.proxy.stop(self.pipes.orders, wait)
         self.watchdog.close()
+        if self.writer is not None:
+            self.writer.close()
         self.ring.close()
         for page in self.views:
             page.close()
@@ -79,11 +93,19 @@ class Incarnation:
 class Channel:
     """One engine's way to its drafter. One round at a time: submit, then collect.
 
-    `dial` makes a new connection whenever a proxy begins; `seconds` is how long a round is waited for.
+    `dial` makes a new connection whenever a proxy begins, and `attach` a writer for its ring; `seconds` is how long a
+    round is waited for.
     """
 
-    def __init__(self, terms: Terms, place: Place, dial: Callable[[], Link], seconds: float) -> None:
-        self._terms, self._place, self._dial, self._seconds = terms, place, dial, seconds
+    def __init__(
+        self,
+        terms: Terms,
+        place: Place,
+        dial: Callable[[], Link],
+        seconds: float,
+        attach: Callable[[Ring], Writer] | None = None,
+    ) -> None:
+        self._terms, self._place, self._dial, self._seconds, self._attach = terms, place, dial, seconds, attach
         self._begun = self._ticket = self._timed_out = self._failures = 0
         self._not_before = 0.0  # another proxy is begun, if the one of now never was ready
         self.late = 0  # replies that came after their round, as the proxy of now has last said
@@ -126,16 +148,18 @@ class Channel:
             self._now.ring.put(page, ticket, step)
             self._send(ticket, page)
 
-    def begin(self, number: int, layout: ReplyLayout, slots: list[int]) -> tuple[int, int | None]:
-        """Ask for a round whose rows a GPU writes: its ticket and entry, None if there is none to write to.
+    def submit_gathered(self, number: int, layout: ReplyLayout, slots: list[int], there: Any) -> None:
+        """Ask for a round whose rows the attached writer takes from elsewhere, where the slots are `there`.
 
-        The command is sent at once; the proxy waits for the stamp.
+        The command is sent at once; the proxy waits for the stamp. ValueError without a writer.
         """
+        if self._now.writer is None:
+            raise ValueError("no writer is attached to the rings of this channel")
         ticket, page = self._open(number, layout, None)
         if page is not None:
             self._now.ring.begin(page, number, layout.depth, layout.mode, slots)
             self._send(ticket, page)
-        return ticket, page
+            self._now.writer.issue(page, ticket, there)
 
     def collect(self) -> Settled:
         """What the round came to; waits for it, but never longer than its time."""
@@ -243,4 +267,4 @@ class Channel:
         ).digest()
         self._begun += 1
         self._timed_out = self.late = 0
-        return Incarnation(replace(self._terms, session=session), self._place, self._dial())
+        return Incarnation(replace(self._terms, session=session), self._place, self._dial(), self._attach)

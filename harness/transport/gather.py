@@ -10,8 +10,6 @@ from typing import Any
 import torch
 
 from pp3.harness.errors import Exit, PP3Error
-from pp3.harness.transport.frame import Mode
-from pp3.harness.transport.layout import layout_of
 from pp3.harness.transport.ring import ROW_WORDS, Ring
 
 FIELDS = ("seed", "sampled", "generation", "position")
@@ -23,7 +21,11 @@ def new_state(slots: int, device: torch.device | str) -> torch.Tensor:
 
 
 class Gather:
-    """Writes rounds into the ring of one channel; `close` before the channel gives its memory back."""
+    """Writes rounds into a ring, all in one stream: channel.Writer.
+
+    A channel makes one for each of its rings (`attach=lambda ring: Gather(state, ring)`), and closes it before it gives
+    the ring's memory back.
+    """
 
     def __init__(self, state: torch.Tensor, ring: Ring) -> None:
         if state.ndim != 2 or state.shape[1] != ROW_WORDS or state.dtype != torch.int64:
@@ -38,12 +40,6 @@ class Gather:
         torch.from_numpy(self._ring.rows(entry, len(slots))).copy_(rows, non_blocking=True)
         stamp = torch.full((1,), ticket, dtype=torch.int64, device=self._state.device)
         torch.from_numpy(self._ring.stamp(entry)).copy_(stamp, non_blocking=True)
-
-    def submit(self, channel: Any, number: int, depth: int, slots: list[int], slots_there: torch.Tensor) -> None:
-        """Ask a channel for a round of these slots, given on the host and on the GPU."""
-        ticket, entry = channel.begin(number, layout_of(len(slots), depth, Mode.SAMPLED), slots)
-        if entry is not None:
-            self.issue(entry, ticket, slots_there)
 
     def close(self) -> None:
         """Let CUDA forget the page; waits for the copies that are under way."""
