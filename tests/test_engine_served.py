@@ -1,12 +1,15 @@
 """The battery over a real socket: our own server passes, each fault planted in its runner is caught by its check."""
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from pp3.harness import canonical, cli
 from pp3.harness.engine.asks import pieces
 from pp3.harness.engine.completions import connect
 from pp3.harness.engine.judge import judge
@@ -17,6 +20,8 @@ from pp3.harness.engine.runner import Runner
 from pp3.harness.engine.runner_faults import FAULTS
 from pp3.harness.engine.server import Engine, Server
 from pp3.harness.engine.tally import Found
+from pp3.harness.errors import Exit
+from pp3.harness.evidence.verify import verify
 from pp3.harness.seeds import Seed
 
 NAME, DEPTH, SLOTS = "chain-64", 3, 6  # six in flight: no power of two, so that batches are padded
@@ -74,6 +79,31 @@ def test_the_sound_server_passes_each_of_these_checks(request: pytest.FixtureReq
     said = outcomes(Runner, {condition for condition, _ in CAUGHT.values()}, request.node.nodeid)
     assert {check for _, check in CAUGHT.values()} <= said.keys()
     assert "fail" not in said.values()
+
+
+@pytest.mark.soak
+def test_the_command_judges_it_with_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every condition, over the socket: a receipt that verifies and says how it was asked."""
+    model, draft = str(tmp_path / "model"), str(tmp_path / "draft")
+    assert cli.run(["checkpoint", NAME, "--out", model]) == Exit.OK
+    assert cli.run(["checkpoint", NAME, "--draft", "--out", draft]) == Exit.OK
+    capsys.readouterr()
+    with served(Runner) as url:
+        asked = ["qualify", "--engine", url, "--model", "own", "--checkpoint", model, "--prompts", "text"]
+        sizes = ["--tokens", str(LEAST_TOKENS), "--concurrency", str(SLOTS), "--counter", "1", "--json"]
+        assert cli.run([*asked, *sizes]) == Exit.USAGE  # it speculates, and that was not said
+        assert "it speculates; name its draft model with --draft-checkpoint" in capsys.readouterr().err
+        asked += ["--draft-checkpoint", draft, "--out", str(tmp_path / "out"), "--dir", str(tmp_path / "pieces")]
+        assert cli.run([*asked, *sizes]) == Exit.OK
+    said = json.loads(capsys.readouterr().out)
+    receipt = Path(said["receipt"])
+    found = verify(receipt, receipt.read_bytes())
+    assert (found.ok, found.verdict) == (True, "PASS")
+    p = canonical.decode(receipt.read_bytes())["predicate"]
+    assert (p["plan"]["prompts"], p["replaced"]) == ("text", {"lost": 0, "refused": 0})
+    assert p["sampler"]["device"].items() >= {"speculates": "yes", "retries": "3", "timeout": "120 s"}.items()
+    assert cli.run(["status", str(tmp_path / "pieces")]) == Exit.OK
+    assert f"tokens    {p['tokens']:,} of {p['tokens']:,}" in capsys.readouterr().out
 
 
 SLOW = ("slot-seed", "shared-seed")  # replay in four arrangements
