@@ -4,6 +4,7 @@ import ast
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from pp3.harness.errors import CampaignError, Exit
+from pp3.harness.evidence import provenance
 from pp3.harness.transport import admission, hello
 from pp3.harness.transport.admission import (
     ENGINE_SWITCH,
@@ -35,6 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ON = {ENGINE_SWITCH: "1"}
 ADMITTED = Engine(sampler_marker=admission.SAMPLER_MARKER, runner_marker=admission.RUNNER_MARKER, depths=(5,), slots=4)
 NAMING = {"harness/transport/admission.py"}  # what may name a switch, beside prose and tests
+SETTING = re.compile(rb"DSPARK_SAMPLED_TOP32[\"'`\])]*\s*[=:,]\s*[\"'`]?1")  # in a shell, a mapping, a call
+PATHS = {"wire", "trial-overlay"}  # kinds of receipts that a probability path stands behind
 DEFAULT_PATHS = """
 import json, sys
 import pp3.harness.cli, pp3.harness.qualify, pp3.harness.evidence.verify, pp3.harness.trial.run
@@ -208,12 +212,67 @@ def test_nothing_sets_a_switch() -> None:
     """Only admission.py names one, beside prose and tests. It touches no environment: it reads the mapping it gets."""
     naming = {name for name in tracked() if WORKER_SWITCH.encode() in (ROOT / name).read_bytes()}
     assert {name for name in naming if not name.endswith(".md") and not name.startswith("tests/")} == NAMING
+    assert [name for name in naming if SETTING.search((ROOT / name).read_bytes())] == []
     written = []
     for node in ast.walk(ast.parse((ROOT / "harness/transport/admission.py").read_text("utf-8"))):
         if isinstance(node, ast.Name | ast.Attribute):
             name = node.id if isinstance(node, ast.Name) else node.attr
             written += [name] if name in ("environ", "putenv", "setenv", "os") else []
     assert written == []
+
+
+@pytest.mark.parametrize("switch", [WORKER_SWITCH, ENGINE_SWITCH])
+@pytest.mark.parametrize("form", ["{}=1", "export {}='1'", 'ENV {}="1"', "{}: 1", '"{}": "1"', 'os.environ["{}"] = "1"',
+                                  "os.putenv('{}', '1')", 'setenv("{}", "1")'])  # fmt: skip
+def test_the_search_would_find_a_setting(switch: str, form: str) -> None:
+    """In a script, a container file, a workflow or Python."""
+    assert SETTING.search(form.format(switch).encode())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in provenance.ROOTS if kind not in PATHS])
+def test_no_default_path_can_come_to_load_the_path(kind: str) -> None:
+    """Following every import of a run, those within functions too: no module of the path, and not its kernel."""
+    reached = {name for name in provenance.source_files(kind) if "/harness/transport/" in name or "scatter" in name}
+    assert reached == set()
+
+
+UNSAMPLED = """
+import sys
+from pp3.harness.transport.channel import Channel
+from pp3.harness.transport.frame import Mode
+from pp3.harness.transport.hello import Hello
+from pp3.harness.transport.place import Place
+from pp3.harness.transport.remote import RemoteRound
+from pp3.harness.transport.serve import Terms
+from pp3.harness.transport.step import Row, Step
+from pp3.harness.transport.wire import reply_of
+from pp3.harness.transport.worker import Worker
+import numpy as np
+mine = Hello(mode=Mode.UNSAMPLED, target=bytes(32), draft=bytes(32), markov=bytes(32))
+answer = lambda step: reply_of(step, np.zeros(1, int), np.full((1, 5), 7), np.ones((1, 5)), None, None)
+worker = Worker(mine, 5, answer)
+channel = Channel(Terms(mine=mine, session=bytes(16), depth=5, vocab=99), Place.THREAD, worker.dial, 30.0)
+channel.wait_ready()
+rows = (Row(slot=2, generation=1, position=3),)
+found = RemoteRound(channel).run(Step(mode=Mode.UNSAMPLED, round=1, depth=5, rows=rows))
+channel.close()
+print(found.drafts.tolist(), sorted(name for name in sys.modules if name in (
+    "torch", "triton", "pp3.kernels.proposal", "pp3.kernels.scatter", "pp3.harness.transport.buffers")))
+"""
+
+
+def test_an_unsampled_round_loads_no_kernel() -> None:
+    """From submit to drafts in mode 0, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", UNSAMPLED],
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "[[7, 7, 7, 7, 7]] []\n"
 
 
 def test_default_paths_load_nothing_of_the_transport() -> None:
