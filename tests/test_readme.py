@@ -13,7 +13,7 @@ import pytest
 
 from pp3.harness import campaign, cli
 from pp3.harness.cli import commands
-from pp3.harness.evidence import table
+from pp3.harness.evidence import survey_table, table
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -54,6 +54,13 @@ def test_the_evidence_table_is_the_computed_one() -> None:
     for row in rows:
         if row.stale:
             warnings.warn(f"{row.receipt} is {row.state}", table.StaleEvidence, stacklevel=1)
+
+
+def test_the_survey_table_is_the_computed_one() -> None:
+    """Of the newest survey that is committed, in the first screen."""
+    between = README.split(survey_table.BEGIN)[1].split(survey_table.END)[0].strip()
+    assert between == survey_table.render(ROOT), "run make evidence"
+    assert README.index(survey_table.BEGIN) < README.index("## ")
 
 
 def test_committed_evidence_verifies(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +115,8 @@ PRINTED = {
     "report": r"page.html\n",
     "init": r"mine/campaign.toml\nmine/my_sampler.py\ntry them with .*\n",
     "qualify": r"PASS: no evidence against my-sampler 0.1 on a CPU .*\n",
+    "explain": r"(token: statistics|exact:draws: enumerations).*\nif it fails    FAIL; a PASS needs it\n",
+    "doctor": r"ok +python +3.*\na campaign on a CPU can run here: 0 problems, \d+ notes\n",
     "samplers": r"here +sampler +what it is\n(yes|no ) +torch-multinomial .*\n",
 }
 

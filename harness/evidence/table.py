@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
-from pp3.harness.evidence import ledger, provenance
+from pp3.harness.evidence import ledger, provenance, survey_table
 from pp3.harness.evidence.receipt import read
 from pp3.harness.paths import find_checkout
 
@@ -135,13 +135,20 @@ def replace_in(path: Path, table: list[Row]) -> str:
         raise CampaignError(f"{path}: not UTF-8 at byte {error.start}; give the README") from None
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
         raise CampaignError(f"{path}: needs the marks {BEGIN} and {END} once each, in this order; give the README")
-    head, rest = text.split(BEGIN)
-    tail = rest.split(END)[1]
+    text = _between(text, BEGIN, END, render(table))
+    if text.count(survey_table.BEGIN) == text.count(survey_table.END) == 1:
+        text = _between(text, survey_table.BEGIN, survey_table.END, survey_table.render())
     try:
-        _replace(path.resolve(), f"{head}{BEGIN}\n{render(table)}\n{END}{tail}")
+        _replace(path.resolve(), text)
     except OSError as error:
         raise PP3Error(f"{path}: {error.strerror}; it is as it was", Exit.IO) from None
     return f"{path}: {len(table)} receipts"
+
+
+def _between(text: str, begin: str, end: str, new: str) -> str:
+    """A text with what stands between two marks replaced."""
+    head, rest = text.split(begin)
+    return f"{head}{begin}\n{new}\n{end}{rest.split(end)[1]}"
 
 
 def _replace(path: Path, text: str) -> None:

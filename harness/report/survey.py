@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from pp3.harness.evidence.survey_table import CONTROL
 from pp3.harness.report.template import tone
 
-CONTROL = "negative control"
 ORDER = ("FAIL", "INVALID", "INCONCLUSIVE", "TOLERATED", "PASS")
 ABOUT = {
     "FAIL": "do not emit the law they claim",
