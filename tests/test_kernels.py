@@ -486,7 +486,7 @@ POINTERS = dict.fromkeys(WIDE, "*i64")
 SCALARS = {"request_stride": "i64", "tau": "fp32"}
 TILES = {proposal: proposal.TILE, rejection: verifier.TILE, row_sums: verifier.TILE}
 SIZES = {"ROWS": 1, "COLUMNS": 8, "TILES": 16, "K": 32, "CHUNK": verifier.CHUNK, "DEPENDENT": True, "SORTS": True}
-SIZES |= {"AT_ONCE": 1, "GROUPS": groups.GROUPS, "KEPT": groups.KEPT}
+SIZES |= {"AT_ONCE": 1, "GROUPS": groups.GROUPS, "KEPT": groups.KEPT, "WARPS": groups.WARPS, "LANES": groups.LANES}
 
 
 def build(module, kernel, width=None, sizes={}, **read):
