@@ -214,11 +214,11 @@ def processor() -> str:
 
 def compiled_digest() -> str:
     """SHA-256 over the sorted digests of every kernel binary compiled in this process."""
-    from pp3.kernels import groups, proposal, row_sums, search, selector, verifier, walk
+    from pp3.kernels import groups, proposal, rejection, row_sums, search, selector, walk
 
     kernels = [proposal._tile_candidates, search.largest_of_rows, proposal._allocate_and_draw]
     kernels += [groups.group_bests, selector.select_and_draw]
-    kernels += [row_sums.tile_masses, verifier._walk_and_emit, walk.judge_and_emit]
+    kernels += [row_sums.tile_masses, rejection.walk_and_emit, walk.judge_and_emit]
     binaries = []
     for kernel in kernels:
         for cache in kernel.device_caches.values():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pp3.kernels.proposal import Drafts
 
 WIDE = 16_384  # a vocabulary above it is worth the groups
-WARPS = 2
+WARPS = 1  # so that no step of the second launch waits for another warp
 HOPPER = (9, 0)  # the first with programmatic dependent launch
 LOWEST = tl.constexpr(-0x80000000)
 LOWEST_64 = tl.constexpr(-0x8000000000000000)
@@ -66,11 +66,11 @@ def _read_again(
     fullest = tl.max(fourth, 0)
     while fullest >= worst:
         taken, group = groups.entry_of(fullest)
-        key = groups.entries(row_ptr, group, tl.arange(0, MAIN), vocab, INFINITY)
+        key = tl.reshape(groups.entries(row_ptr, group, vocab, 0, MAIN, INFINITY), [MAIN])
         key = tl.where(key < taken, key, LOWEST)
         best = tl.max(key, 0)
         if EXTRA > 0:
-            extra = groups.entries(row_ptr, group, MAIN + tl.arange(0, EXTRA), vocab, INFINITY)
+            extra = tl.reshape(groups.entries(row_ptr, group, vocab, MAIN, EXTRA, INFINITY), [EXTRA])
             extra = tl.where(extra < taken, extra, LOWEST)
             best = tl.maximum(best, tl.max(extra, 0))
         while groups.key_of(best, group) > worst:
@@ -140,15 +140,18 @@ def select_and_draw(
     if DEPENDENT:
         gdc_wait()
 
-    first = tl.load(row_bests + group * KEPT)
-    leading = _largest(groups.lead_of(first, group), LOWEST, K, SORTS)
+    lead = groups.lead_of(tl.load(row_bests + group * KEPT), group)
+    if SORTS:  # side by side what one lane holds: those are exchanged without a shuffle
+        lead = tl.reshape(tl.trans(tl.reshape(lead, [GROUPS // K, K])), [GROUPS])
+    leading = _largest(lead, LOWEST, K, SORTS)
     highest = tl.max(leading, 0) >> 16
     chosen = groups.group_of(leading)
     kept = tl.arange(0, KEPT)[None, :]
     key = groups.key_of(tl.load(row_bests + chosen[:, None] * KEPT + kept), chosen[:, None])
     top = _largest(tl.reshape(key, [K * KEPT]), LOWEST_64, K, SORTS)
     fourth = tl.max(tl.where(kept == KEPT - 1, key, LOWEST_64), 1)
-    if tl.max(fourth, 0) >= tl.min(top, 0):
+    crowded = tl.max((fourth >> ORDER_BITS).to(tl.int32), 0) >= tl.min((top >> ORDER_BITS).to(tl.int32), 0)
+    if crowded:  # or as large as the least of the 32, with an id that decides
         top = _read_again(top, fourth, logits_ptr + row * row_stride, vocab, INFINITY, MAIN, EXTRA)
 
     ids = groups.token_of(top)
@@ -215,7 +218,16 @@ def launch(
     }
     at_once = 1 if compiled else groups.GROUPS  # in the interpreter a program costs milliseconds whatever its width
     groups.group_bests[(distinct * groups.GROUPS // at_once,)](
-        patterns, logits.stride(0), vocab, best, AT_ONCE=at_once, num_warps=groups.WARPS, **constants, **options
+        patterns,
+        logits.stride(0),
+        vocab,
+        best,
+        AT_ONCE=at_once,
+        WARPS=groups.WARPS,
+        LANES=groups.LANES,
+        num_warps=groups.WARPS,
+        **constants,
+        **options,
     )
     select_and_draw[(batch,)](
         patterns,

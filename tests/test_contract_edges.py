@@ -33,8 +33,8 @@ TTIR = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from pp3.kernels import verifier
-k = verifier._walk_and_emit
+from pp3.kernels import rejection
+k = rejection.walk_and_emit
 p = dict.fromkeys(("mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr"), "*i64") | {"probs_ptr": "*fp32"}
 c = {"ROWS": 1, "COLUMNS": 8, "TILES": 16, "TILE": 1024, "K": 32, "CHUNK": 8}
 sig = {n: "constexpr" if n in c else p.get(n, "*i32") if n.endswith("_ptr") else "i32" for n in k.arg_names}

@@ -52,8 +52,8 @@ def test_its_text_stands_in_its_file_once(fault: TextFault) -> None:
 )
 def test_a_text_that_does_not_stand_there_once_is_refused(old: str, times: int) -> None:
     fault = replace(BY_ID["accept-le"], old=old)
-    with pytest.raises(ValueError, match=f"fault accept-le: kernels/verifier.py holds .* {times} times; want once"):
-        edited("verifier", fault)
+    with pytest.raises(ValueError, match=f"fault accept-le: kernels/rejection.py holds .* {times} times; want once"):
+        edited("rejection", fault)
     with pytest.raises(ValueError, match="want once"), planted(fault):
         pass
 
@@ -61,7 +61,7 @@ def test_a_text_that_does_not_stand_there_once_is_refused(old: str, times: int) 
 def test_a_text_that_stays_as_it_is_is_refused() -> None:
     fault = BY_ID["accept-le"]
     with pytest.raises(ValueError, match="another text in its place"):
-        edited("verifier", replace(fault, new=fault.old))
+        edited("rejection", replace(fault, new=fault.old))
 
 
 def test_the_real_kernels_are_left_alone() -> None:
@@ -69,7 +69,7 @@ def test_the_real_kernels_are_left_alone() -> None:
     before = set(sys.modules)
     with planted(BY_ID["philox-1-round"]) as (copied, judging):
         assert copied.__name__ == "pp3_planted_philox_1_round.proposal"
-        assert copied.philox is judging.philox is not philox
+        assert copied.philox is judging.rejection.philox is not philox
         assert (copied.philox.ROUNDS.value, philox.ROUNDS.value) == (1, 10)
         assert copied.__file__ is not None
         home = Path(copied.__file__).parent

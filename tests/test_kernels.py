@@ -479,14 +479,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from pp3.kernels import groups, proposal, row_sums, search, selector, verifier, walk
+from pp3.kernels import groups, proposal, rejection, row_sums, search, selector, verifier, walk
 
 WIDE = ("keys_ptr", "candidates_ptr", "mass_ptr", "best_ptr", "key_ptr", "round_ptr", "position_ptr")
 POINTERS = dict.fromkeys(WIDE, "*i64")
 SCALARS = {"request_stride": "i64", "tau": "fp32"}
-TILES = {proposal: proposal.TILE, verifier: verifier.TILE, row_sums: verifier.TILE}
+TILES = {proposal: proposal.TILE, rejection: verifier.TILE, row_sums: verifier.TILE}
 SIZES = {"ROWS": 1, "COLUMNS": 8, "TILES": 16, "K": 32, "CHUNK": verifier.CHUNK, "DEPENDENT": True, "SORTS": True}
-SIZES |= {"AT_ONCE": 1, "GROUPS": groups.GROUPS, "KEPT": groups.KEPT}
+SIZES |= {"AT_ONCE": 1, "GROUPS": groups.GROUPS, "KEPT": groups.KEPT, "WARPS": groups.WARPS, "LANES": groups.LANES}
 
 
 def build(module, kernel, width=None, sizes={}, **read):
@@ -517,7 +517,7 @@ for dtype, infinity in groups.INFINITY.items():
         build(selector, kernel, sizes=row, logits_ptr="*i16", best_ptr="*i32")
 build(walk, walk.judge_and_emit, sizes={"TILE": walk.TILE, "TILES": 128}, probs_ptr="*fp32")
 build(row_sums, row_sums.tile_masses, probs_ptr="*fp32")
-build(verifier, verifier._walk_and_emit, probs_ptr="*fp32")
+build(rejection, rejection.walk_and_emit, probs_ptr="*fp32")
 """
 
 
@@ -535,6 +535,6 @@ def test_every_kernel_compiles_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = [line.split() for line in done.stdout.splitlines()]
     kernels = ["_tile_candidates", "largest_of_rows"] * 3 + ["_allocate_and_draw"] * 2
-    kernels += ["group_bests", "select_and_draw"] * 2 + ["judge_and_emit", "tile_masses", "_walk_and_emit"]
+    kernels += ["group_bests", "select_and_draw"] * 2 + ["judge_and_emit", "tile_masses", "walk_and_emit"]
     assert [name for name, *_ in found] == kernels
     assert all(elf == "True" and int(size) > 1000 for _, elf, size in found)

@@ -38,6 +38,7 @@ FILES = (
     "walk",
     "search",
     "proposal",
+    "rejection",
     "verifier",
 )
 IMPORT = "from pp3.kernels import "

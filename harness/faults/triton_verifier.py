@@ -1,14 +1,14 @@
-"""Faults in the texts of kernels/verifier.py and kernels/row_sums.py."""
+"""Faults in the texts of kernels/rejection.py and kernels/row_sums.py."""
 
 from pp3.harness.faults.triton_fault import of_file
 
-_verifier = of_file("verifier")
+_rejection = of_file("rejection")
 _row_sums = of_file("row_sums")
 COIN = "w0.to(tl.int64) * mass < (row_sums.quanta(prob) << 8)"
 BLOCK = "philox.words(key, round_number, base + emit_at)"
 W64 = "w64 = w1.to(tl.uint64) | (w2.to(tl.uint64) << 32)"
 VERIFIER = (
-    _verifier(
+    _rejection(
         "accept-le",
         "a coin equal to the ratio keeps its draft: one of 2^32 coins, and probability 0 is kept",
         COIN,
@@ -16,7 +16,7 @@ VERIFIER = (
         "exact:edges",
         seen="exact:edges",
     ),
-    _verifier(
+    _rejection(
         "accept-24-bits",
         "the low 8 bits of the coin are dropped",
         COIN,
@@ -24,22 +24,22 @@ VERIFIER = (
         "exact:edges",
         seen="exact:edges",
     ),
-    _verifier(
+    _rejection(
         "accept-unscaled",
         "P is not brought to the scale of the coin: the ratio is 256 times too small",
         COIN,
         "w0.to(tl.int64) * mass < row_sums.quanta(prob)",
         "token",
     ),
-    _verifier(
+    _rejection(
         "accept-inverted",
         "the ratio is Q / P",
         COIN,
         "w0.to(tl.int64) * (row_sums.quanta(prob) >> 24) < (mass << 32)",
         "token",
     ),
-    _verifier("accept-always", "every draft is kept", COIN, "mass >= 0", "token", "huggingface/transformers PR 28508"),
-    _verifier(
+    _rejection("accept-always", "every draft is kept", COIN, "mass >= 0", "token", "huggingface/transformers PR 28508"),
+    _rejection(
         "accept-by-target",
         "the coin is compared with P instead of with P / Q",
         COIN,
@@ -47,21 +47,21 @@ VERIFIER = (
         "token",
         "vLLM issue 40149",
     ),
-    _verifier(
+    _rejection(
         "residual-not-subtracted",
         "a rejected draft is replaced from the whole target",
         "rejected = rejected & (tl.sum(share, 1) != tl.sum(left, 1))",
         "rejected = rejected & (tl.sum(share, 1) < 0)",
         "residual",
     ),
-    _verifier(
+    _rejection(
         "residual-unclamped",
         "P - Q is summed with its negative part, so that the residual of two laws is empty",
         "return tl.minimum(row_sums.quanta(prob), tickets << 24)",
         "return tickets << 24",
         "residual",
     ),
-    _verifier(
+    _rejection(
         "residual-of-the-next-draft",
         "the residual subtracts the proposal of the next position",
         "last = request * depth + tl.minimum(emit_at, depth - 1)",
@@ -69,14 +69,14 @@ VERIFIER = (
         "residual",
         "lattice (Rust inference engine) issue 243",
     ),
-    _verifier(
+    _rejection(
         "residual-exclusive-sum",
         "running sums leave out the token's own share: the next token is emitted",
         "running = before[:, None] + tl.cumsum(weight, 1)",
         "running = before[:, None] + tl.cumsum(weight, 1) - weight",
         "residual",
     ),
-    _verifier(
+    _rejection(
         "residual-edge",
         "a draw equal to a running sum gives the token before it",
         "tl.sum((running <= wanted)",
@@ -84,7 +84,7 @@ VERIFIER = (
         "exact:edges",
         seen="exact:edges",
     ),
-    _verifier(
+    _rejection(
         "residual-by-the-coin",
         "the word that rejected a draft draws its replacement too",
         W64,
@@ -92,7 +92,7 @@ VERIFIER = (
         "residual",
         "vllm-project/vllm-ascend PR 16370",
     ),
-    _verifier(
+    _rejection(
         "bonus-of-the-last-draft",
         "the bonus is drawn from the row that judged the last draft",
         "row_ptr += emit_at * row_stride",
@@ -100,14 +100,14 @@ VERIFIER = (
         "bonus",
         "vLLM PR 9730",
     ),
-    _verifier(
+    _rejection(
         "bonus-by-spare-words",
         "the bonus is drawn by words of the last draft's block that nothing else uses: no law changes",
         BLOCK,
         "philox.words(key, round_number, base + tl.minimum(emit_at, depth - 1))",
         "bits",
     ),
-    _verifier(
+    _rejection(
         "bonus-by-the-coin",
         "the bonus is drawn by the word that kept the last draft",
         f"_w0, w1, w2, _w3 = {BLOCK}\n        {W64}",
@@ -116,7 +116,7 @@ VERIFIER = (
         "bonus",
         "vllm-project/vllm-ascend PR 16370",
     ),
-    _verifier(
+    _rejection(
         "void-from-the-residual",
         "an invalidated draft is replaced from the residual",
         "alive = alive & (draft != -1)",
@@ -124,21 +124,21 @@ VERIFIER = (
         "full-target",
         targets=("void",),
     ),
-    _verifier(
+    _rejection(
         "length-less-one",
         "the number of kept drafts is returned for that of tokens",
         "tl.where(failed, 0, emit_at + 1)",
         "tl.where(failed, 0, emit_at)",
         "breach",
     ),
-    _verifier(
+    _rejection(
         "length-without-bonus",
         "the bonus is not counted",
         "tl.where(failed, 0, emit_at + 1)",
         "tl.where(failed, 0, tl.minimum(emit_at + 1, depth))",
         "length",
     ),
-    _verifier(
+    _rejection(
         "coin-of-the-first-draft",
         "the counter lacks the position: one coin judges every draft of a round",
         "philox.words(key, round_number, base + j)",
@@ -155,7 +155,7 @@ VERIFIER = (
         "pytorch issue 127196",
         targets=("greedy", "mixed-greedy"),
     ),
-    _verifier(
+    _rejection(
         "greedy-of-the-neighbour",
         "the argmax of a draft is looked up where rows have one position less",
         "keep = _argmax(best_ptr, request * lines + j,",
@@ -164,7 +164,7 @@ VERIFIER = (
         "omlx PR 1824",
         targets=("greedy", "mixed-greedy"),
     ),
-    _verifier(
+    _rejection(
         "target-of-the-neighbour",
         "the target rows are those of the next request",
         "row_ptr = probs_ptr + request * request_stride",

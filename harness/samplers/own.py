@@ -50,7 +50,7 @@ class Kernels:
         drafting, judging = self.proposal, self.verifier
         drafts = (drafting, drafting.allocation, drafting.allocation.exponential, drafting.search)
         wide = (drafting.selector, drafting.selector.groups, judging.walk)
-        judges = (judging, judging.philox, judging.row_sums)
+        judges = (judging, judging.rejection, judging.rejection.philox, judging.row_sums)
         return _description("pp3-top32-kernels", *drafts, *wide, *judges, reference, addressing)
 
     def run(self, batch: Batch) -> Emission:
