@@ -15,6 +15,7 @@ from typing import Any
 from pp3.harness import canonical
 from pp3.harness.battery import number
 from pp3.harness.campaign import Campaign, check_sampler, our_limits, plan_sha256
+from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.engine.judge import Judgement as EngineJudgement
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
 from pp3.harness.evidence import engine, execution, kernels, probe, provenance, survey, trial
@@ -28,7 +29,6 @@ from pp3.harness.evidence.shapes import PREDICATE, check_shape
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.exact import oracle, suite
 from pp3.harness.probe import figures
-from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.transport.wire_plan import WireCampaign, of_any_plan
 from pp3.harness.trial.judge import TrialJudgement, effect_plain
