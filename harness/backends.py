@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pp3.harness import interpreter
 from pp3.harness.errors import Exit, PP3Error
 from pp3.kernels import reference
 
@@ -150,6 +151,7 @@ def start(backend: Backend) -> Arithmetic:
             raise PP3Error("triton is loaded already: the interpreter needs a process of its own", Exit.UNAVAILABLE)
         os.environ["TRITON_INTERPRET"] = "1"
         _need_kernels()
+        interpreter.settle()
         return Kernels("cpu")
     _need_kernels()
     if os.environ.get("TRITON_INTERPRET") == "1":

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from pp3.harness import tails
 from pp3.harness.canonical import number as number  # where callers look for it
@@ -20,6 +19,7 @@ from pp3.harness.dependence import RARE
 from pp3.harness.design import CERTAIN, Check, Method
 from pp3.harness.pooling import Pooled, pool
 from pp3.harness.power import Effect, detectable, excluded
+from pp3.harness.special import special
 
 SEED_FAMILY_ALPHA = 2e-6  # the customer's: 1e-5 over five targets
 CONFIDENCE = 0.999  # of the largest effect that is not excluded

@@ -27,6 +27,7 @@ COPIES = 4
 WAYS = ("batch", "alone", "permuted", "replayed")
 INTERPRETED_WAYS = WAYS[:-1]  # a CPU that computes the same again shows nothing that permuted rows do not
 VERIFY_ROWS = 64
+GPU_BITS_REQUESTS, INTERPRETED_REQUESTS = 32, 4  # of each target and depth of a campaign
 SHARED_SEED = 20_261_129
 
 

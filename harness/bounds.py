@@ -27,10 +27,10 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from pp3.harness import tails
 from pp3.harness.errors import CampaignError
+from pp3.harness.special import special
 from pp3.harness.zero import brent
 
 LEAST = 20  # events a group, below which G is not taken for chi-square

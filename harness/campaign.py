@@ -124,6 +124,11 @@ def pair_shards(campaign: Campaign) -> list[tuple[Target, int, int]]:
     return shards
 
 
+def parts_of(campaign: Campaign) -> list[tuple[str, int]]:
+    """Name and depth of everything that a campaign runs, in order."""
+    return [(target.name, depth) for target in campaign.targets for depth in campaign.spec.depths]
+
+
 def load(path: Path | None, instead: Mapping[str, Any] = MappingProxyType({})) -> Campaign:
     """Read a campaign file, or the default campaign, with other values `instead`.
 

@@ -17,6 +17,8 @@ from pp3.harness.errors import CampaignError
 from pp3.kernels.addressing import Purpose, request_key
 from pp3.kernels.reference import OK, SUPPORT
 
+KNOWN_ANSWERS = ("propose.json", "verify.json")  # files of tests/vectors that every campaign holds
+
 
 class Expected(msgspec.Struct, frozen=True):
     """What a case must give; a proposal has ids and tickets, a verification tokens and a length."""

@@ -124,8 +124,9 @@ def _strata(cell: Cell, divisor: int = BUCKETS) -> Cell:
 def _masses(bucket: Weights, weights: Weights) -> dict[int, int]:
     """Exact mass of each bucket that has any."""
     found: dict[int, int] = {}
-    for token in np.flatnonzero(weights):
-        found[int(bucket[token])] = found.get(int(bucket[token]), 0) + int(weights[token])
+    tokens = np.flatnonzero(weights)
+    for part, weight in zip(bucket[tokens].tolist(), weights[tokens].tolist(), strict=True):
+        found[part] = found.get(part, 0) + weight
     return found
 
 
@@ -140,25 +141,29 @@ def _prefixes(law: Law, depth: int, drafts_only: bool) -> list[Cell]:
     """A token after a kept one, or a draft after a draft: as a table by buckets, and whether the two are equal."""
     target = law.target
     flow, emitted = (law.tickets, law.tickets) if drafts_only else (law.kept, target.weights)
-    arriving: dict[tuple[int, int], dict[int, Fraction]] = {}
+    arriving: dict[tuple[int, int], dict[int, int]] = {}  # numerators over `whole`
+    reached = {
+        pattern: law.drafted(depth) if drafts_only else law.reached(depth, pattern) for pattern in target.patterns
+    }
+    whole = math.lcm(*(reach.denominator for part in reached.values() for reach in part.values()))
     for pattern in target.patterns:
         void = (*invalidated(pattern, depth), False)
-        reached = law.drafted(depth) if drafts_only else law.reached(depth, pattern)
-        for (j, context), reach in reached.items():
+        for (j, context), reach in reached[pattern].items():
             if void[j] and not drafts_only:
                 continue
-            row = flow[law.row(j, context)]
-            for token in np.flatnonzero(row).tolist():
-                after = (j + 1, int(target.context_of[token]))
-                if after in reached and not void[j + 1]:
-                    mass = arriving.setdefault(after, {})
-                    mass[token] = mass.get(token, Fraction(0)) + reach * int(row[token])
+            row, share = flow[law.row(j, context)], reach.numerator * (whole // reach.denominator)
+            tokens = np.flatnonzero(row)
+            columns = (tokens, row[tokens], target.context_of[tokens])
+            for token, weight, after in zip(*(column.tolist() for column in columns), strict=True):
+                if (j + 1, after) in reached[pattern] and not void[j + 1]:
+                    mass = arriving.setdefault((j + 1, after), {})
+                    mass[token] = mass.get(token, 0) + share * weight
     found = []
     for (j, context), mass in sorted(arriving.items()):
-        scale = math.lcm(*(part.denominator for part in mass.values()))
+        scale = math.lcm(*(whole // math.gcd(part, whole) for part in mass.values()))
         before = np.zeros(len(target.context_of), object)
         for token, part in mass.items():
-            before[token] = int(part * scale)
+            before[token] = part * scale // whole
         total = sum(before[token] for token in mass)
         rate = Fraction(total, scale * target.total * len(target.patterns))
         now = emitted[law.row(j, context)]

@@ -14,13 +14,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import WINDOW
 
 REQUESTS, CLASS = "requests-", "/class-"  # of a cell's name: its lag, its class
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +39,22 @@ def pairs_by_class(part: Part, lag: int, classes: int) -> list[Fraction]:
     """Pairs of this lag in a part, by class [classes]: exact numbers, or their mean over where the part may begin."""
     whole, rest = divmod(part.requests, WINDOW)
     period = classes // math.gcd(classes, WINDOW)  # windows after which the classes come again
-    found = np.zeros(classes, np.int64)
-    for number in range(min(whole, period)):
-        alike = (whole - number + period - 1) // period
-        found += alike * np.roll(_in_window(WINDOW, lag, classes), number * WINDOW % classes)
-    found += np.roll(_in_window(rest, lag, classes), whole * WINDOW % classes)
+    windows = [(WINDOW, number, (whole - number + period - 1) // period) for number in range(min(whole, period))]
+    found = [0] * classes
+    for size, number, alike in [*windows, (rest, whole, 1)]:
+        for k, pairs in enumerate(_in_window(size, lag, classes)):
+            found[(k + number * WINDOW) % classes] += alike * pairs
     if part.first is None:
-        return [Fraction(int(found.sum()), classes)] * classes
-    return [Fraction(count) for count in np.roll(found, part.first % classes).tolist()]
+        return [Fraction(sum(found), classes)] * classes
+    return [Fraction(found[(k - part.first) % classes]) for k in range(classes)]
 
 
 @lru_cache(maxsize=1024)
-def _in_window(size: int, lag: int, classes: int) -> Integers:
+def _in_window(size: int, lag: int, classes: int) -> list[int]:
     """Pairs of one window whose first request is of class 0, by class [classes]."""
     place = np.arange(max(0, size - lag))
-    return np.bincount(place[place // lag % 2 == 0] % classes, minlength=classes).astype(np.int64)
+    found: list[int] = np.bincount(place[place // lag % 2 == 0] % classes, minlength=classes).tolist()
+    return found
 
 
 def first_part(cells: Sequence[Cell], first: Mapping[str, Sequence[int]]) -> int:
@@ -68,14 +67,22 @@ def placed(cells: Sequence[Cell], parts: Sequence[Part]) -> list[Cell]:
     """Cells whose rates are of the pairs that they meet in these parts; 0 of those that meet none."""
     requests = sum(part.requests for part in parts)
     classes = Counter(_between(cell) for cell in cells)
+    met = {
+        (lag, of): _of_all([pairs_by_class(part, lag, of) for part in parts], of)
+        for lag, of in {(between[1], of) for between, of in classes.items() if between}
+    }
     found = []
     for cell in cells:
         if between := _between(cell):
-            number = int(cell.pattern.partition(CLASS)[2])
-            met = sum(pairs_by_class(part, between[1], classes[between])[number] for part in parts)
-            cell = replace(cell, rate=Fraction(met, max(1, requests)))
+            pairs = met[between[1], classes[between]][int(cell.pattern.partition(CLASS)[2])]
+            cell = replace(cell, rate=pairs / max(1, requests))
         found.append(cell)
     return found
+
+
+def _of_all(parts: list[list[Fraction]], classes: int) -> list[Fraction]:
+    """Pairs of all parts, by class."""
+    return [sum((pairs[k] for pairs in parts), Fraction(0)) for k in range(classes)]
 
 
 def _between(cell: Cell) -> tuple[Event, int] | None:

@@ -31,19 +31,17 @@ def pool(cell: Cell, requests: int, least: int) -> Pooled | None:
     In a cell with strata each is pooled by itself, as the law given it. Looks at the null only, never at counts.
     """
     events = float(requests * cell.rate)
-    probabilities = cell.probabilities()
-    strata = np.zeros(len(cell.atoms), np.int64) if cell.strata is None else cell.strata
+    probabilities = cell.probabilities().tolist()
     groups = np.full(len(probabilities), -1, np.int64)
     merged: list[float] = []
     owners: list[int] = []
     used = 0.0
-    for stratum in np.unique(strata):
-        inside = np.flatnonzero(strata == stratum)
-        mass = math.fsum(probabilities[inside])
-        chosen, shares = _merge(probabilities[inside] / mass, events * mass, least)
+    for inside in _strata(cell):
+        mass = math.fsum(probabilities[atom] for atom in inside)
+        chosen, shares = _merge([probabilities[atom] / mass for atom in inside], events * mass, least)
         if len(shares) < 2:
             continue
-        groups[inside] = chosen + len(merged)
+        groups[inside] = np.array(chosen) + len(merged)
         owners += [owners[-1] + 1 if owners else 0] * len(shares)
         merged += shares
         used += mass
@@ -58,20 +56,28 @@ def pool(cell: Cell, requests: int, least: int) -> Pooled | None:
     )
 
 
-def _merge(
-    probabilities: npt.NDArray[np.float64], events: float, least: int
-) -> tuple[npt.NDArray[np.int64], list[float]]:
+def _strata(cell: Cell) -> list[list[int]]:
+    """Places of the atoms of each stratum, in its order; of all of them in a cell without."""
+    if cell.strata is None:
+        return [list(range(len(cell.atoms)))]
+    found: dict[int, list[int]] = {}
+    for atom, stratum in enumerate(cell.strata.tolist()):
+        found.setdefault(stratum, []).append(atom)
+    return [found[stratum] for stratum in sorted(found)]
+
+
+def _merge(probabilities: list[float], events: float, least: int) -> tuple[list[int], list[float]]:
     """The group of each atom, and the probability of each group."""
-    groups = np.zeros(len(probabilities), np.int64)
+    groups = [0] * len(probabilities)
     merged: list[float] = []
     open_group = 0.0
-    for atom in np.argsort(probabilities, kind="stable"):
+    for atom in sorted(range(len(probabilities)), key=probabilities.__getitem__):
         groups[atom] = len(merged)
         open_group += probabilities[atom]
         if open_group * events >= least:
             merged.append(open_group)
             open_group = 0.0
     if open_group and merged:  # what is left joins the last group
-        groups[groups == len(merged)] = len(merged) - 1
+        groups = [min(group, len(merged) - 1) for group in groups]
         merged[-1] += open_group
     return groups, merged

@@ -14,26 +14,19 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
-
-from pp3.harness import backends, bits, conform, paired, stopwatch
-from pp3.harness.ahead import ahead
+from pp3.harness import backends, paired, stopwatch
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import Campaign, check_sampler, of_document, pair_shards
+from pp3.harness.campaign import Campaign, check_sampler, pair_shards, parts_of
 from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import Exit, PP3Error
-from pp3.harness.paths import find_vectors
+from pp3.harness.kernel_evidence import PARTS, campaign_document, kernel_evidence, kernels_of
 from pp3.harness.places import halves
-from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Description, Sampler
+from pp3.harness.requests import batches, sampled_batch
+from pp3.harness.samplers.contract import Description, Sampler
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
-from pp3.harness.tally import BREACHES, Tally, pattern_of
-from pp3.targets import Target, invalidated
+from pp3.harness.tally import BREACHES, Tally
 
-GPU_BITS_REQUESTS = 32
-INTERPRETED_REQUESTS = 4
-SHARD, SMALL = 1 << 18, 1 << 14  # requests at once, on a GPU and elsewhere, where they should fit a cache
-KNOWN_ANSWERS = ("propose.json", "verify.json")
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
 
@@ -127,11 +120,6 @@ def run_parts(
     return measured
 
 
-def parts_of(campaign: Campaign) -> list[tuple[str, int]]:
-    """Name and depth of everything that a campaign runs, in order."""
-    return [(target.name, depth) for target in campaign.targets for depth in campaign.spec.depths]
-
-
 def _campaign(
     campaign: Campaign,
     seed: Seed,
@@ -205,92 +193,6 @@ def _pairs(
         done += pairs
         progress("paired", done, campaign.spec.paired)
     return next_request
-
-
-def batches(
-    sampler: Sampler, target: Target, depth: int, size: int, seed: Seed, low: int, high: int
-) -> Iterator[Batch]:
-    """Requests [low, high) in batches of whole launches; on a GPU each is made while the one before it runs."""
-    gpu = sampler.describe().backend == Backend.CUDA
-    most = SHARD if gpu else min(SHARD, SMALL)
-    step = max(size, most // size * size)
-    made = (
-        sampled_batch(target, depth, size, seed, first, min(first + step, high)) for first in range(low, high, step)
-    )
-    return ahead(made) if gpu and high - low > step else made
-
-
-def sampled_batch(target: Target, depth: int, size: int, seed: Seed, first: int, last: int) -> Batch:
-    """Requests [first, last): all sampled, drafts invalidated by the target's patterns in turn."""
-    requests = np.arange(first, last)
-    void = np.array([invalidated(pattern, depth) for pattern in target.patterns])
-    given = np.where(void, INVALIDATED, WANTED).astype(np.int32)  # of each pattern
-    return Batch(
-        target=target,
-        depth=depth,
-        seed=seed,
-        requests=requests,
-        sampled=np.ones(len(requests), np.bool_),
-        given=given[pattern_of(target, requests)],
-        rows_per_launch=size,
-    )
-
-
-def kernel_evidence(part: str, device: Backend, document: dict[str, Any], seed: bytes) -> list[dict[str, Any]]:
-    """One part of what is shown of the kernels on one backend, in receipt form. On a CPU, in a process of its own."""
-    arithmetic = backends.start(device)
-    if part == "identity":
-        return [backends.identity(device)]
-    if part == "conform":
-        return known_answers(device)
-    interpreted = device is Backend.INTERPRETER
-    ways = bits.INTERPRETED_WAYS if interpreted else bits.WAYS
-    if part == "proposal":
-        return [result.plain() for result in bits.proposal_bits(arithmetic, ways, wide=not interpreted)]
-    if part == "verify":
-        return [result.plain() for result in bits.verify_bits(arithmetic, ways, wide=not interpreted)]
-    from pp3.harness.samplers.kernels import KernelSampler
-
-    campaign = of_document(document, "campaign")
-    gpu = device is Backend.CUDA
-    count = GPU_BITS_REQUESTS if gpu else INTERPRETED_REQUESTS
-    batches = []
-    for target in campaign.targets:
-        for depth in campaign.spec.depths:
-            batch = sampled_batch(target, depth, 4, Seed(seed), 0, count)
-            batches.append((f"requests/{target.name}/depth-{depth}", batch))
-    sampler = KernelSampler("cuda" if gpu else "cpu")
-    found = bits.sampler_bits(sampler, batches) if gpu else bits.sampler_bits(sampler, batches, ("batch", "alone"), 1)
-    return [result.plain() for result in found]
-
-
-def known_answers(device: Backend) -> list[dict[str, Any]]:
-    """The files of known answers on one backend, in receipt form; none where they are not installed."""
-    arithmetic, folder = backends.start(device), find_vectors()
-    answers = [conform.run(folder / name, arithmetic) for name in KNOWN_ANSWERS] if folder else []
-    return [
-        {"file": answer.file, "passed": answer.passed, "sha256": answer.sha256, "total": answer.total}
-        for answer in answers
-    ]
-
-
-PARTS = ("requests", "verify", "proposal", "conform", "identity")  # the longest first
-
-
-def kernels_of(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """What is shown of the kernels, in receipt form, of all its parts."""
-    return {
-        "bits": [*found["proposal"], *found["verify"], *found["requests"]],
-        "conform": found["conform"],
-        "identity": found["identity"][0],
-    }
-
-
-def campaign_document(campaign: Campaign) -> dict[str, Any]:
-    """A campaign as a document, to hand to another process."""
-    import msgspec
-
-    return dict(msgspec.to_builtins(campaign.spec))
 
 
 def _wait(parts: "dict[str, Future[list[dict[str, Any]]]]", progress: Progress) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
+
+from pp3.harness.special import special
 
 
 def chi2_sf(x: Any, df: Any) -> Any:

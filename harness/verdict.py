@@ -14,10 +14,10 @@ from pp3.harness import promise
 from pp3.harness.battery import Counts, TestResult, judge, number, seed_family
 from pp3.harness.campaign import Campaign
 from pp3.harness.cells import Cell, Event
+from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.design import Check, cells_of, design, lags_of
 from pp3.harness.outcome import MARGIN as MARGIN  # where callers look for them
 from pp3.harness.outcome import Verdict as Verdict
-from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.tolerance import Weighed, Worth, weigh
 
 CONTRACT = ("failed", "illegal-token", "illegal-length", "draft-not-echoed")

@@ -5,7 +5,11 @@ one target differ by a total variation of 0.2 or more, or a mix-up of rows would
 """
 
 import hashlib
+import itertools
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
+from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +20,7 @@ from pp3.targets.target import ONE, POSITIONS, Target
 WIDE, NARROW = 12_301, 97
 BACKGROUND = -30.0  # logit of every token outside the support
 CONTEXTS = 4
+WORDS = Struct("<8I")  # of one digest
 
 WHY = {
     "sparse-tail": "a third of the target's mass lies on 40 tokens that the proposal never drafts",
@@ -81,13 +86,20 @@ def _apportion(vocab: int, shares: dict[int, int], total: int) -> npt.NDArray[np
 
 def _integers(label: str, count: int, low: int = 0, high: int = 1 << 32) -> list[int]:
     """`count` integers in [low, high) from SHA-256 of the label."""
-    values = []
-    for block in range((count + 7) // 8):
-        digest = hashlib.sha256(f"pp3/{label}/{block}".encode()).digest()
-        values += [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
-    return [low + value % (high - low) for value in values[:count]]
+    return [low + word % (high - low) for word in islice(_words(label), count)]
 
 
 def _distinct(label: str, count: int, vocab: int) -> list[int]:
-    """`count` distinct tokens in the order a hash meets them."""
-    return list(dict.fromkeys(_integers(label, 40 * count, 0, vocab)))[:count]
+    """`count` distinct tokens in the order a hash meets them, of its first 40 a token."""
+    found: dict[int, None] = {}
+    for word in islice(_words(label), 40 * count):
+        found[word % vocab] = None
+        if len(found) == count:
+            break
+    return list(found)
+
+
+def _words(label: str) -> Iterator[int]:
+    """Words of 32 bits from SHA-256 of the label, without end."""
+    for block in itertools.count():
+        yield from WORDS.unpack(hashlib.sha256(f"pp3/{label}/{block}".encode()).digest())

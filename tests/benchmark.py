@@ -22,7 +22,7 @@ import numpy as np
 
 from pp3.harness.design import cells_of
 from pp3.harness.errors import Exit
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import Tally

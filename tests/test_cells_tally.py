@@ -16,7 +16,7 @@ from pp3.harness.dependence import BUCKETS, LAGS
 from pp3.harness.design import cells_of
 from pp3.harness.neighbours import pairs_in, stretches_in
 from pp3.harness.oracle import Law
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from pp3.harness import campaign, run
+from pp3.harness import campaign
 from pp3.harness.cells import enumerate_cells
 from pp3.harness.design import design
 from pp3.harness.errors import CampaignError
 from pp3.harness.oracle import Law
 from pp3.harness.power import detectable_tv
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers import kernels as sampler_module
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.samplers.reference import ReferenceSampler
@@ -55,7 +56,7 @@ def test_strides_are_multiplied_in_64_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["proposed", "drafts"])
 def test_a_draft_out_of_range_is_a_breach_not_a_crash(field: str) -> None:
     target = build("context")
-    batch = run.sampled_batch(target, 4, 4, Seed(bytes(32)), 0, 50)
+    batch = sampled_batch(target, 4, 4, Seed(bytes(32)), 0, 50)
     emission = ReferenceSampler().run(batch)
     array = getattr(emission, field).copy()
     array[3, 1] = target.vocab
@@ -118,7 +119,7 @@ def test_an_unwritten_status_shows(monkeypatch: pytest.MonkeyPatch) -> None:
         return out
 
     monkeypatch.setattr(verifier, "verify", lazy)
-    batch = run.sampled_batch(build("disjoint"), 4, 4, Seed(bytes(32)), 0, 4)
+    batch = sampled_batch(build("disjoint"), 4, 4, Seed(bytes(32)), 0, 4)
     assert (sampler_module.KernelSampler("cpu").run(batch).status != 0).all()
 
 

@@ -13,7 +13,7 @@ from pp3.harness import campaign, run
 from pp3.harness.exact import counters
 from pp3.harness.exact.counters import Ledger
 from pp3.harness.exact.enumeration import Values, differences
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.contract import INVALIDATED, Batch, Emission
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed

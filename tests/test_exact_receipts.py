@@ -18,7 +18,7 @@ from pp3.harness.evidence import receipt
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.evidence.verify import Verified, verify
 from pp3.harness.exact import oracle, suite
-from pp3.harness.run import known_answers
+from pp3.harness.kernel_evidence import known_answers
 from pp3.harness.softmax_distance import distances
 from pp3.targets.policies import POLICIES, build_policy
 

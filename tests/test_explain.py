@@ -13,6 +13,7 @@ import pytest
 from pp3.harness import campaign, cli, design, scoreboard, tally, verdict
 from pp3.harness.battery import judge
 from pp3.harness.cells import Event
+from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.engine import checkpoint, plan
 from pp3.harness.engine import judge as engine_judge
 from pp3.harness.engine import planted as engine_planted
@@ -30,7 +31,6 @@ from pp3.harness.faults import matrix, tried
 from pp3.harness.power import Unit
 from pp3.harness.probe.plan import FLOORS, OURS
 from pp3.harness.probe.plan import Part as Timed
-from pp3.harness.run import KNOWN_ANSWERS
 from pp3.harness.transport.path import SEEN
 from pp3.targets import chains
 

@@ -13,7 +13,7 @@ import torch
 from pp3.harness import backends, bits, campaign, conform, paired, stopwatch
 from pp3.harness.backends import Arithmetic, Backend
 from pp3.harness.paths import find_vectors
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.contract import Emission
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed

@@ -16,7 +16,7 @@ import torch
 from pp3.harness import backends, bits, conform
 from pp3.harness.backends import Arithmetic, Backend, Dtype, Reference
 from pp3.harness.bits import BitsResult
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.samplers.kernels import KernelSampler
 from pp3.harness.samplers.reference import ReferenceSampler

@@ -12,7 +12,7 @@ import pytest
 
 from pp3.harness import campaign as campaigns
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import LARGEST_REQUESTS
+from pp3.harness.campaign import LARGEST_REQUESTS, parts_of
 from pp3.harness.cells import Event
 from pp3.harness.dependence import LAGS, WINDOW, dependence_cells
 from pp3.harness.design import FAMILY, Check, Method, design, families, groups, lags_of
@@ -23,7 +23,7 @@ from pp3.harness.oracle import Law
 from pp3.harness.paired import rows_for
 from pp3.harness.places import Part, halves, pairs_by_class, placed
 from pp3.harness.power import detectable
-from pp3.harness.run import parts_of, run_parts
+from pp3.harness.run import run_parts
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed

@@ -10,7 +10,7 @@ import pytest
 
 from pp3.harness import canonical, cli
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import Campaign, of_document
+from pp3.harness.campaign import Campaign, of_document, parts_of
 from pp3.harness.errors import Exit
 from pp3.harness.evidence import provenance, receipt
 from pp3.harness.evidence.review import Review
@@ -19,7 +19,7 @@ from pp3.harness.regression import replay_command
 from pp3.harness.regression.integers import Integers
 from pp3.harness.regression.opened import open_receipt
 from pp3.harness.regression.replay import campaign_of, judge
-from pp3.harness.run import Measured, parts_of, run_parts
+from pp3.harness.run import Measured, run_parts
 from pp3.harness.seeds import Seed
 from pp3.harness.trial.start import write_starter
 from pp3.kernels import reference

@@ -21,7 +21,7 @@ from pp3.harness.evidence import receipt
 from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.regression import offender, script
 from pp3.harness.regression.offender import Offender, first_offender, span_of
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.samplers.torch_controls import StandardRejection
 from pp3.harness.seeds import Seed

@@ -14,6 +14,7 @@ import pytest
 
 from pp3.harness import campaign, run
 from pp3.harness.campaign import Campaign
+from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.run import Measured
 from pp3.harness.samplers import reference as sampler_module
 from pp3.harness.samplers.contract import Batch, Description, Emission, Sampler
@@ -27,7 +28,7 @@ Array = npt.NDArray[Any]
 Patch = pytest.MonkeyPatch
 KERNELS: dict[str, Any] = {
     "bits": [{"id": "by hand", "rows": 1, "failedRows": 0, "mismatches": 0, "first": ""}],
-    "conform": [{"file": name, "passed": 1, "total": 1, "sha256": ""} for name in run.KNOWN_ANSWERS],
+    "conform": [{"file": name, "passed": 1, "total": 1, "sha256": ""} for name in KNOWN_ANSWERS],
     "identity": {},
 }
 WHO = {"name": "planted", "version": "0", "backend": "reference"}

@@ -10,6 +10,7 @@ import pytest
 
 from pp3.harness import campaign, run
 from pp3.harness.campaign import plan_sha256
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import BASE_POSITION, ROUND_BITS, RULE, SLOTS, Seed, integers
 from pp3.kernels.addressing import Purpose, request_key
@@ -93,7 +94,7 @@ def test_any_sharding_has_the_same_keys(edges: list[int]) -> None:
 def emitted(edges: list[int], size: int) -> list[npt.NDArray[Any]]:
     """Tokens, lengths and proposals of requests around a change of key, run in parts."""
     parts = [
-        ReferenceSampler().run(run.sampled_batch(build("context"), 5, size, SEED, first, last))
+        ReferenceSampler().run(sampled_batch(build("context"), 5, size, SEED, first, last))
         for first, last in itertools.pairwise(edges)
     ]
     return [np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "num_sampled", "proposed")]
@@ -124,7 +125,7 @@ def test_a_campaign_counts_the_same_in_any_shards(shard: int, monkeypatch: pytes
 
 def test_another_counter_draws_other_tokens() -> None:
     one, other = Seed.of(PLAN, 1), Seed.of(PLAN, 2)
-    batches = [run.sampled_batch(build("context"), 4, 4, seed, 0, 50) for seed in (one, other)]
+    batches = [sampled_batch(build("context"), 4, 4, seed, 0, 50) for seed in (one, other)]
     tokens = [ReferenceSampler().run(batch).tokens for batch in batches]
     assert (tokens[0] != tokens[1]).any(axis=1).mean() > 0.5
 

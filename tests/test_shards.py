@@ -9,8 +9,9 @@ import pytest
 from pp3.harness import canonical, run
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import SHARD, Campaign, of_document, plan_sha256
+from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.dependence import WINDOW
-from pp3.harness.run import KNOWN_ANSWERS, Measured
+from pp3.harness.run import Measured
 from pp3.harness.samplers.contract import Batch, Description, Emission
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
@@ -92,7 +93,7 @@ def test_joined_in_any_order_they_are_the_one_run(
 
 def test_cuts_between_windows_change_nothing(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
     """A half of several windows and a part of one, cut at every window."""
-    monkeypatch.setattr("pp3.harness.run.SHARD", WINDOW)
+    monkeypatch.setattr("pp3.harness.requests.SHARD", WINDOW)
     requests = 2 * (2 * WINDOW + 11)
     document = {"requests": requests, "paired": 0, "targets": ["sparse-tail"], "batch_sizes": [2], "depths": [4]}
     campaign, sampler = of_document(document, "a test"), ReferenceSampler()

@@ -15,7 +15,7 @@ from pp3.harness.errors import ReceiptError
 from pp3.harness.evidence import receipt
 from pp3.harness.evidence.shapes import check_shape
 from pp3.harness.evidence.verify import verify
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers import kernels as kernel_sampler
 from pp3.harness.samplers.kernels import KernelSampler
 from pp3.harness.samplers.reference import ReferenceSampler

@@ -30,7 +30,8 @@ from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.leaves import Held
 from pp3.harness.evidence.verify import Verified, check_name, verify
 from pp3.harness.exact import oracle, suite
-from pp3.harness.run import Measured, _campaign, known_answers
+from pp3.harness.kernel_evidence import known_answers
+from pp3.harness.run import Measured, _campaign
 from pp3.harness.samplers.torch_controls import Multinomial
 from pp3.harness.seeds import Seed
 from pp3.harness.transport import command as over_wire

@@ -11,7 +11,7 @@ from pp3.harness.design import cells_of
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import tiling
 from pp3.harness.places import first_part
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed

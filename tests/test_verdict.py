@@ -8,7 +8,8 @@ import pytest
 
 from pp3.harness import campaign as campaigns
 from pp3.harness.campaign import Campaign
-from pp3.harness.run import KNOWN_ANSWERS, Measured
+from pp3.harness.conform import KNOWN_ANSWERS
+from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
 from pp3.harness.verdict import Judgement, Verdict, conclude
 

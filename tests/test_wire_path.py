@@ -17,6 +17,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness import cli, paired, run
 from pp3.harness.campaign import plan_sha256
 from pp3.harness.errors import CampaignError, Exit, VerificationError
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.contract import INVALIDATED
 from pp3.harness.seeds import Seed
 from pp3.harness.transport import faults, losses, path, stand_in, wire, wire_plan
@@ -147,7 +148,7 @@ def test_a_spoilt_frame_is_refused(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("name", ["disjoint", "context"])
 def test_what_arrives_emits_what_it_would_without_a_path(name: str, sampler: PathSampler) -> None:
     """Bit for bit: proposals that arrive change nothing, those that are lost are drafts of -1."""
-    batch = run.sampled_batch(losing(name), 5, 3, SEED, 0, 240)
+    batch = sampled_batch(losing(name), 5, 3, SEED, 0, 240)
     over, direct = sampler.run(batch), ReferenceStage().direct(batch)
     for field in ("status", "tokens", "num_sampled", "proposed", "drafts"):
         assert np.array_equal(getattr(over, field), getattr(direct, field)), field
@@ -169,7 +170,7 @@ def test_pairs_at_temperature_zero_are_equal_over_the_path(sampler: PathSampler)
 
 def test_the_kernels_take_the_same_way() -> None:
     """Proposal, dense q by slot and verification by the kernels, in the interpreter: the reference's integers."""
-    batch = run.sampled_batch(losing("disjoint"), 4, 2, SEED, 0, 12)
+    batch = sampled_batch(losing("disjoint"), 4, 2, SEED, 0, 12)
     kernels, reference = PathSampler(KernelStage("cpu"), Place.THREAD), PathSampler(ReferenceStage(), Place.THREAD)
     mine, other = kernels.run(batch), reference.run(batch)
     for field in ("status", "tokens", "num_sampled", "proposed", "drafts"):
@@ -195,7 +196,7 @@ def test_a_proxy_that_is_replaced_gets_no_frame_of_the_one_before(
     """Rounds that nobody answers, often three in a row and late: each is lost as injected, and no other."""
     often = {Fault.FAILED: 1, Fault.TIMED_OUT: 1, Fault.CORRUPT: 2, Fault.MISSING: 2, Fault.LATE: 26}
     monkeypatch.setattr(faults, "EDGES", np.cumsum([often[kind] for kind in KINDS]))
-    sampler.run(run.sampled_batch(losing("disjoint"), 4, 4, SEED, 0, 240))
+    sampler.run(sampled_batch(losing("disjoint"), 4, 4, SEED, 0, 240))
     sampler.close()
     said = sampler.journey.plain()
     assert said["proxies"] > 1
@@ -215,7 +216,7 @@ def test_other_losses_than_injected_are_found(
     """By the numbers that a receipt holds."""
     monkeypatch.setattr(stand_in.StandIn, method, fault)
     sampler = PathSampler(ReferenceStage(), Place.THREAD)
-    sampler.run(run.sampled_batch(losing("disjoint"), 4, 4, SEED, 0, 200))
+    sampler.run(sampled_batch(losing("disjoint"), 4, 4, SEED, 0, 200))
     sampler.close()
     found = losses.findings(sampler.journey.plain())
     assert any(said in one for one in found)
@@ -237,7 +238,7 @@ def test_a_proposal_of_another_request_is_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(stand_in.StandIn, "produce", swapped)
     sampler = PathSampler(ReferenceStage(), Place.THREAD)
-    sampler.run(run.sampled_batch(build("disjoint"), 4, 2, SEED, 0, 40))
+    sampler.run(sampled_batch(build("disjoint"), 4, 2, SEED, 0, 40))
     sampler.close()
     said = sampler.journey.plain()
     assert said["altered"] > 0

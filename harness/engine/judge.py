@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from pp3.harness import bounds, tails
 from pp3.harness.bounds import Unit
@@ -21,6 +20,7 @@ from pp3.harness.engine.contract import LOST
 from pp3.harness.engine.plan import Check, Plan, seen
 from pp3.harness.engine.tally import BREACHES, LENGTH, TOLD_TOKENS
 from pp3.harness.outcome import MARGIN, Verdict
+from pp3.harness.special import special
 
 LEAST = 20  # events that every group of a cell must expect, or G is not taken for chi-square
 CONFIDENCE = 0.999

@@ -17,7 +17,10 @@ from pp3.harness.engine.tally import BREACHES, LENGTH, TIES, Found
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
+from pp3.harness.evidence.rows import STATISTICS, TEST, compare
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.evidence.step import at, ok, same_verdict, spent
+from pp3.harness.evidence.verified import Step
 from pp3.harness.seeds import RULE, Seed
 
 COUNTS = "recompute counts"
@@ -169,3 +172,17 @@ def steps(predicate: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield f"{len(found.counts):,} cells of {len(plan.conditions)} conditions", found
     judged = conclude(plan, found.counts, found.exact, found.breaches, found.replaced)
     yield f"{len(judged.tests)} checks", judged
+
+
+def recomputed(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a qualification of a whole engine."""
+    found = steps(predicate)
+    for name in STEPS[:-1]:
+        detail, _ = at(name, next, found)
+        yield ok(name, detail)
+    detail, judged = at(STATISTICS, next, found)
+    compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
+    compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
+    yield ok(STATISTICS, detail)
+    yield spent(float(predicate["plan"]["alpha"]), WEIGHTS, judged.tests, predicate["tests"])
+    yield same_verdict(judged, predicate)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pp3.harness import bits, conform, run
+from pp3.harness import bits, conform
 from pp3.harness.backends import Dtype
 from pp3.harness.campaign import Campaign
 from pp3.harness.errors import VerificationError
@@ -33,7 +33,7 @@ def expected_bits(campaign: Campaign, gpu: bool, wide: bool | None = None) -> li
         for depth in (4, 5)
         for path in ("carrier", "point-mass")
     ]
-    rows = run.GPU_BITS_REQUESTS if gpu else run.INTERPRETED_REQUESTS
+    rows = bits.GPU_BITS_REQUESTS if gpu else bits.INTERPRETED_REQUESTS
     groups += [
         (f"requests/{target.name}/depth-{depth}", rows) for target in campaign.targets for depth in campaign.spec.depths
     ]
@@ -45,7 +45,7 @@ def expected_answers() -> list[tuple[str, str, int]]:
     folder = find_vectors()
     if folder is None:
         return []
-    paths = [folder / name for name in run.KNOWN_ANSWERS]
+    paths = [folder / name for name in conform.KNOWN_ANSWERS]
     return [(p.name, hashlib.sha256(p.read_bytes()).hexdigest(), len(conform.load(p))) for p in paths]
 
 

@@ -10,6 +10,8 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.evidence.step import at, ok, same_verdict
+from pp3.harness.evidence.verified import Step
 from pp3.harness.probe.figures import EXCLUSIONS, Conclusion, conclude, figures
 from pp3.harness.probe.plan import COPY, FLOOR, FLOORS, MUST, OURS, Mode, cases, contenders, groups, plain, repetitions
 
@@ -140,3 +142,13 @@ def _timing(name: str, rounds: int, timing: dict[str, Any], count: int) -> None:
         raise VerificationError(f"samples: {name}: {timing['id']} is of {timing['rounds']} rounds, not {rounds}")
     if (timing["method"] == "graph") != (timing["launches"] > 0):
         raise VerificationError(f"samples: {name}: {timing['id']}: a graph has launches, and nothing else has")
+
+
+def recomputed(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a probe."""
+    found = steps(predicate)
+    for step in STEPS:
+        name, detail, concluded = at(step, next, found)
+        if concluded is not None:
+            same_verdict(concluded, predicate)
+        yield ok(name, detail or concluded.verdict.value)

@@ -7,7 +7,7 @@ SHA-256, and it is never replaced: temp file, fsync, link.
 import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pp3 import __version__
 from pp3.harness import canonical
@@ -20,11 +20,13 @@ from pp3.harness.evidence.moment import utc as utc
 from pp3.harness.evidence.once import leftovers as leftovers
 from pp3.harness.evidence.once import write_once as write_once
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT, check_shape
-from pp3.harness.exact import oracle, suite
-from pp3.harness.run import Measured
-from pp3.harness.samplers.contract import Description
 from pp3.harness.seeds import RULE, Seed
-from pp3.harness.verdict import Judgement
+
+if TYPE_CHECKING:
+    from pp3.harness.exact import oracle, suite
+    from pp3.harness.run import Measured
+    from pp3.harness.samplers.contract import Description
+    from pp3.harness.verdict import Judgement
 
 NON_CLAIMS = (
     "Not qualified for serving.",
@@ -40,8 +42,8 @@ def build(
     counter: int,
     chosen: str,
     started: datetime,
-    measured: Measured,
-    judgement: Judgement,
+    measured: "Measured",
+    judgement: "Judgement",
     execution: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The statement of one qualification; with how it was run, if in pieces (shapes.ExecutionShape)."""
@@ -89,7 +91,7 @@ def build_exact(
     sampler: dict[str, Any],
     kernels: dict[str, Any],
     observed: list[dict[str, Any]],
-    concluded: suite.Conclusion | oracle.Conclusion,
+    concluded: "suite.Conclusion | oracle.Conclusion",
 ) -> dict[str, Any]:
     """The statement of one run of the enumerations, or of the bridge to the rational law."""
     return {
@@ -114,7 +116,7 @@ def build_exact(
     }
 
 
-def sampler_of(who: Description, where: Backend) -> dict[str, Any]:
+def sampler_of(who: "Description", where: Backend) -> dict[str, Any]:
     """Who was judged, in receipt form."""
     return {
         "backend": where.value,

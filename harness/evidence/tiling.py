@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from operator import gt
 
 from pp3.harness.cells import Cell, Event
 from pp3.harness.errors import VerificationError
@@ -14,7 +15,7 @@ def check_halves(counts: Mapping[str, Sequence[int]], first: Mapping[str, Sequen
     """VerificationError unless no count of the first half is larger than that of the whole."""
     for cell, found in counts.items():
         half = first[cell]
-        if len(half) != len(found) or any(one > other for one, other in zip(half, found, strict=True)):
+        if len(half) != len(found) or any(map(gt, half, found)):
             raise VerificationError(f"{step}: {cell}: its first half is no part of its counts")
 
 

@@ -10,9 +10,13 @@ from pp3.harness.battery import number
 from pp3.harness.cells import Cell, Event
 from pp3.harness.edition import Edition
 from pp3.harness.errors import VerificationError
+from pp3.harness.evidence import execution as pieces
 from pp3.harness.evidence import image, provenance, tiling
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
+from pp3.harness.evidence.rows import STATISTICS, TEST, compare, compare_maps
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
+from pp3.harness.evidence.step import at, ok, same_verdict, spent
+from pp3.harness.evidence.verified import Step
 from pp3.harness.overlay import judge as overlays
 from pp3.harness.overlay.problems import trial as overlay_trial
 from pp3.harness.places import first_part
@@ -254,3 +258,23 @@ def _tile(problem: Problem, parts: list[int], found: dict[str, list[int]], partl
     for what, got, wanted in checks:
         if got > requests or (got != wanted and not partly):
             raise VerificationError(f"{COUNTS}: {problem.name}: {what} add up to {got:,}, must be {wanted:,}")
+
+
+def recomputed(predicate: dict[str, Any]) -> Iterator[Step]:
+    """The steps of a trial of any sampler."""
+    found = steps(predicate)
+    for name in STEPS[:-1]:
+        detail, _ = at(name, next, found)
+        yield ok(name, detail)
+    if "execution" in predicate:
+        yield ok("pieces", f"{at('pieces', pieces.check_trial, predicate):,}, one a target")
+    detail, judged = at(STATISTICS, next, found)
+    compare(TEST, [test.plain() for test in judged.tests], predicate["tests"])
+    compare("deviation", [one.plain() for one in judged.deviations], predicate["deviations"])
+    effects = {check: effect_plain(effect) for check, effect in judged.effects.items()}
+    compare_maps("effect", effects, predicate["effects"])
+    compare("resolution", [{"resolution": number(judged.resolution)}], [{"resolution": predicate["resolution"]}])
+    yield ok(STATISTICS, detail)
+    plan = predicate["plan"]
+    yield spent(float(plan["alpha"]), plan["weights"], judged.tests, predicate["tests"])
+    yield same_verdict(judged, predicate)

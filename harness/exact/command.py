@@ -13,10 +13,10 @@ from pp3.harness import campaign as campaigns
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.evidence import receipt, store
 from pp3.harness.exact import oracle, suite
+from pp3.harness.kernel_evidence import known_answers
 from pp3.harness.paths import find_vectors
 from pp3.harness.progress import Bar
 from pp3.harness.qualify import CODES, choose_device, page_of, where_it_lies
-from pp3.harness.run import known_answers
 from pp3.harness.terminal import Column, Fit, fold, sentence, table, width
 
 

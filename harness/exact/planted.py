@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pp3.harness import campaign, run
+from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.exact.enumeration import differences
 from pp3.harness.exact.planted_checks import CHECKS
 from pp3.harness.exact.planted_faults import FAULTS, Edit, Fault
@@ -37,7 +38,7 @@ PAIRS = 1000
 SEED = Seed(b"pp3 campaign of planted faults..")
 KERNELS: dict[str, Any] = {
     "bits": [{"id": "given", "rows": 1, "failedRows": 0, "mismatches": 0, "first": ""}],
-    "conform": [{"file": name, "passed": 1, "total": 1, "sha256": ""} for name in run.KNOWN_ANSWERS],
+    "conform": [{"file": name, "passed": 1, "total": 1, "sha256": ""} for name in KNOWN_ANSWERS],
 }
 WHO = {"name": "planted", "version": "0", "backend": "reference"}
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+
+from pp3.harness.special import special
 
 Counts = npt.NDArray[np.int64]  # [k]
 Law = npt.NDArray[np.float64]  # [k]

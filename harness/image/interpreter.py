@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from pp3.harness.interpreter import settle
+
 MENDED = ("log1p", "loops", "masks")
 
 
@@ -26,6 +28,7 @@ def active() -> bool:
 @functools.cache
 def mend() -> tuple[str, ...]:
     """Mend this process's interpreter, once; the names of what was."""
+    settle()
     runtime = importlib.import_module("triton.runtime.interpreter")
     _cast_masks(runtime)
     _wrap_loop_variables(runtime.ASTTransformer)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from pp3.harness import tails
+from pp3.harness.special import special
 
 LEAST = 20  # expected in a group of the smaller sample: the least that a campaign may pool to (campaign._check)
 

@@ -8,7 +8,7 @@ import numpy as np
 from pp3.harness.campaign import SHARD, Campaign, pair_shards
 from pp3.harness.design import cells_of, lags_of
 from pp3.harness.paired import rows_for
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
 from pp3.harness.tally import Tally

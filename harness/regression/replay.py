@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pp3.harness import canonical
-from pp3.harness.campaign import Campaign, of_plan
+from pp3.harness.campaign import Campaign, of_plan, parts_of
 from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError, VerificationError
 from pp3.harness.evidence.trial import check_laws, trial_of
 from pp3.harness.regression.homogeneity import holm, two_sample
 from pp3.harness.regression.integers import Integers, Mismatch, first_mismatch
 from pp3.harness.regression.opened import Opened
-from pp3.harness.run import parts_of
 from pp3.harness.seeds import RULE, Seed
 from pp3.harness.trial.plan import Trial
 

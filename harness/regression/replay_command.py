@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from pp3.harness.backends import Backend
+from pp3.harness.campaign import parts_of
 from pp3.harness.errors import CampaignError, Exit, PP3Error, ReceiptError
 from pp3.harness.evidence import receipt, store
 from pp3.harness.evidence import trial as trial_receipt
@@ -20,7 +21,7 @@ from pp3.harness.regression.equality import why_not
 from pp3.harness.regression.integers import of_predicate
 from pp3.harness.regression.opened import TRIAL, Opened, device, identity, open_sampled
 from pp3.harness.regression.replay import Replayed, campaign_of, campaign_part, judge, trial_and_seed, trial_part
-from pp3.harness.run import Measured, parts_of, run, run_parts
+from pp3.harness.run import Measured, run, run_parts
 from pp3.harness.samplers import registry
 from pp3.harness.terminal import clean, fold, kept, sentence, width
 from pp3.harness.trial import parent

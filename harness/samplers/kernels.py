@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from pp3 import __version__
+from pp3.harness import interpreter
 from pp3.harness.samplers.contract import WANTED, Batch, Description, Emission, Kind, target_table
 from pp3.harness.upload import upload
 from pp3.kernels import proposal, reference, verifier
@@ -29,6 +30,8 @@ class KernelSampler:
 
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
+        if self.device.type == "cpu":
+            interpreter.settle()
         self._carriers: dict[Target, _Carriers] = {}  # by object: a target's digest takes longer than a launch
         self._captured: tuple[Any, ...] = (None,)  # the last graph, what it was made for first
 

@@ -7,7 +7,8 @@ from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign
 from pp3.harness.design import cells_of, lags_of
 from pp3.harness.errors import Exit, PP3Error
-from pp3.harness.run import PARTS, batches, campaign_document, kernel_evidence
+from pp3.harness.kernel_evidence import PARTS, campaign_document, kernel_evidence
+from pp3.harness.requests import batches
 from pp3.harness.samplers.contract import Sampler
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed

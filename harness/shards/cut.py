@@ -11,9 +11,9 @@ from enum import StrEnum
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import SHARD, Campaign, pair_shards
 from pp3.harness.dependence import WINDOW
+from pp3.harness.kernel_evidence import PARTS
 from pp3.harness.paired import rows_for
 from pp3.harness.places import halves
-from pp3.harness.run import PARTS
 
 SPAN = 1 << 20  # requests of a piece, unless that makes too many
 MOST = 1 << 12  # pieces of all requests, about

@@ -7,7 +7,8 @@ from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign
 from pp3.harness.cells import Cell
 from pp3.harness.design import cells_of, lags_of
-from pp3.harness.run import Measured, kernels_of
+from pp3.harness.kernel_evidence import kernels_of
+from pp3.harness.run import Measured
 from pp3.harness.samplers.contract import Description
 from pp3.harness.shards.count import MISSING
 from pp3.harness.shards.cut import Stage, cut

@@ -14,7 +14,7 @@ from pp3.harness import paired
 from pp3.harness.campaign import SHARD, pair_shards
 from pp3.harness.errors import VerificationError
 from pp3.harness.places import halves
-from pp3.harness.run import sampled_batch
+from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.contract import INVALIDATED, WANTED
 from pp3.harness.seeds import Seed
 from pp3.harness.transport.faults import KINDS, Dealt, deal

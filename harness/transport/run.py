@@ -8,7 +8,8 @@ from pp3.harness import backends
 from pp3.harness import run as runs
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import check_sampler
-from pp3.harness.run import PARTS, Measured, Progress, campaign_document, kernel_evidence, kernels_of
+from pp3.harness.kernel_evidence import PARTS, campaign_document, kernel_evidence, kernels_of
+from pp3.harness.run import Measured, Progress
 from pp3.harness.seeds import Seed
 from pp3.harness.transport import latency
 from pp3.harness.transport.path import PathSampler
