@@ -85,7 +85,7 @@ def _least(n: Any, enough: Callable[[Any], Any]) -> Any:
     return low[()]
 
 
-def two_sided(hits: int, events: int, chance: float) -> float:
+def two_sided(hits: Any, events: Any, chance: float) -> Any:
     """Twice the smaller exact binomial tail, at most 1."""
     both = binom_sf(hits - 1, events, chance), binom_cdf(hits, events, chance)
-    return min(1.0, 2 * float(min(both)))
+    return np.minimum(1.0, 2 * np.minimum(*both))
