@@ -199,8 +199,14 @@ def _least(cells: tuple[Cell, ...], counts: Many) -> tuple[Floats, npt.NDArray[n
     found = []
     for cell in cells:
         mine = counts[cell.id][:, :-1]
-        total, chances = mine.sum(axis=1, keepdims=True), cell.probabilities()
-        least = np.minimum(tails.binom_sf(mine - 1, total, chances), tails.binom_cdf(mine, total, chances))
+        total, chances = mine.sum(axis=1, keepdims=True), np.broadcast_to(cell.probabilities(), mine.shape)
+        hits, events, p, back = mine.ravel(), np.broadcast_to(total, mine.shape).ravel(), chances.ravel(), None
+        if len(mine) > 1 and (total == total[0]).all():  # each count of an outcome once
+            keys = mine * mine.shape[1] + np.arange(mine.shape[1])
+            _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+            hits, events, p = hits[first], events[first], p[first]
+        least = np.minimum(tails.binom_sf(hits - 1, events, p), tails.binom_cdf(hits, events, p))
+        least = (least if back is None else least[back]).reshape(mine.shape)
         found.append(np.where(total > 0, least, 1.0))
     row = np.concatenate(found, axis=1)
     at = row.argmin(axis=1)

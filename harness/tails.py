@@ -51,12 +51,12 @@ def binom_cdf(k: Any, n: Any, p: Any) -> Any:
     return _within(k, n, p, special.betaincc, 0.0, 1.0)
 
 
-def binom_isf(q: float, n: Any, p: float) -> Any:
+def binom_isf(q: float, n: Any, p: Any) -> Any:
     """The least whole k with P(X > k) <= q."""
     return _least(n, lambda k: binom_sf(k, n, p) <= q)
 
 
-def binom_ppf(q: float, n: Any, p: float) -> Any:
+def binom_ppf(q: float, n: Any, p: Any) -> Any:
     """The least whole k with P(X <= k) >= q."""
     return _least(n, lambda k: binom_cdf(k, n, p) >= q)
 
