@@ -11,7 +11,7 @@ tilted   of a sum over many laws, both sides: of each law's G the draws are take
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from pp3.harness.pooling import Pooled
 from pp3.harness.zero import brent
 
 GRID = 400  # steps of G up to the critical value
+STEEPEST, FLATTEST = 0.3, -50.0  # tilts; G has a mean of exp(t G) below t = 1 / 2 alone
 FEASIBLE = 1e9  # additions of a dynamic program that is run
 
 
@@ -64,16 +65,22 @@ def row(level: Level, check: Check, campaign: Campaign, rng: np.random.Generator
 def tail(check: Check, campaign: Campaign, rng: np.random.Generator) -> Tail:
     """The chance that a check rejects its null at its own level."""
     match check.method:
-        case Method.BINOMIAL:
-            cell = check.cells[0].cell
-            return Tail(how="enumerated", chance=coin(events_of(cell, campaign), check.chance, check.alpha))
-        case Method.RARE:
-            return Tail(how="bounded", chance=rarest(check, campaign))
-        case Method.REPEAT:
-            return Tail(how="bounded", chance=min(check.alpha, events_of(check.single[0], campaign) / RARE))
+        case Method.G:
+            return weighted(check, campaign, rng)
         case Method.FIT:
             return tilted(check, campaign, rng)
-    return weighted(check, campaign, rng)
+    return bounded(check, campaign)
+
+
+def bounded(check: Check, campaign: Campaign) -> Tail:
+    """That of a check that is no sum of G: nothing is drawn."""
+    match check.method:
+        case Method.BINOMIAL:
+            events = events_of(check.cells[0].cell, campaign)
+            return Tail(how="enumerated", chance=float(coin(events, check.chance, check.alpha)))
+        case Method.RARE:
+            return Tail(how="bounded", chance=rarest(check, campaign))
+    return Tail(how="bounded", chance=min(check.alpha, events_of(check.single[0], campaign) / RARE))
 
 
 def events_of(cell: Cell, campaign: Campaign) -> int:
@@ -143,36 +150,41 @@ def _mean(how: str, values: Floats) -> Tail:
 
 
 def tilted(check: Check, campaign: Campaign, rng: np.random.Generator, draws: int = DRAWS) -> Tail:
-    """Both sides of a sum of G over many laws, each at half the level."""
+    """Both sides of a sum of G over many laws, each at half the level; over few the upper one is weighted."""
     each = []
     for pooled in check.cells:
         each += [g_of(rng.multinomial(n, law, draws), n, law) for n, law in strata_of(pooled, campaign) if n]
     half = check.alpha / 2
-    sides = [
-        _side(each, float(tails.chi2_isf(half, check.df)), 1, rng),
-        _side(each, float(tails.chi2_ppf(half, check.df)), -1, rng),
-    ]
-    return Tail(
-        how="tilted", chance=math.fsum(one.chance for one in sides), error=math.hypot(*(one.error for one in sides))
-    )
+    above = _side(each, float(tails.chi2_isf(half, check.df)), STEEPEST, rng)
+    below = _side(each, float(tails.chi2_ppf(half, check.df)), FLATTEST, rng)
+    above = above or weighted(replace(check, alpha=half), campaign, rng)
+    below = below or Tail(how="tilted", chance=0.0)  # no draw is as small as that on average
+    return Tail(how="tilted", chance=above.chance + below.chance, error=math.hypot(above.error, below.error))
 
 
-def _side(each: list[Floats], critical: float, side: int, rng: np.random.Generator) -> Tail:
-    """One tail: above the critical value if `side` is 1, below it if it is -1."""
+def _side(each: list[Floats], critical: float, limit: float, rng: np.random.Generator) -> Tail | None:
+    """One tail, above the critical value for a limit above 0; None if no tilt up to the limit has it as its mean."""
 
     def excess(tilt: float) -> float:
-        return math.fsum(float(np.average(g, weights=np.exp(tilt * (g - g.mean())))) for g in each) - critical
+        return math.fsum(float(np.average(g, weights=np.exp(tilt * (g - _end(g, tilt))))) for g in each) - critical
 
-    tilt = brent(excess, 0.0, side * 0.4, xtol=1e-6, rtol=1e-6)
+    if (excess(limit) > 0) != (limit > 0):
+        return None
+    tilt = brent(excess, 0.0, limit, xtol=1e-6, rtol=1e-6)
     total, log_scale, variance = np.zeros(len(each[0])), 0.0, 0.0
     for g in each:
-        weights = np.exp(tilt * (g - g.mean()))
-        log_scale += math.log(weights.mean()) + tilt * float(g.mean())
+        weights = np.exp(tilt * (g - _end(g, tilt)))
+        log_scale += math.log(weights.mean()) + tilt * _end(g, tilt)
         variance += float(weights.var() / weights.mean() ** 2) / len(g)
         total += rng.choice(g, len(g), p=weights / weights.sum())
-    beyond = total >= critical if side > 0 else total <= critical
+    beyond = total >= critical if limit > 0 else total <= critical
     found = _mean("tilted", np.where(beyond, np.exp(log_scale - tilt * total), 0.0))
     return Tail(how="tilted", chance=found.chance, error=math.hypot(found.error, found.chance * math.sqrt(variance)))
+
+
+def _end(g: Floats, tilt: float) -> float:
+    """Where exp(tilt g) is largest: no weight is beyond 1."""
+    return float(g.max() if tilt > 0 else g.min())
 
 
 def exact_of(check: Check, campaign: Campaign) -> float | None:

@@ -7,17 +7,18 @@ reason; a skip is never ok.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pp3.harness import canonical
 from pp3.harness.battery import number
+from pp3.harness.calibrate.judge import Conclusion as Calibrated
 from pp3.harness.campaign import Campaign, check_sampler, our_limits, plan_sha256
 from pp3.harness.engine.judge import Judgement as EngineJudgement
 from pp3.harness.errors import PP3Error, ReceiptError, VerificationError
-from pp3.harness.evidence import engine, execution, kernels, probe, provenance, survey, trial
+from pp3.harness.evidence import calibration, engine, execution, kernels, probe, provenance, survey, trial
 from pp3.harness.evidence.counts import COUNTS, Counted, counts_of
 from pp3.harness.evidence.receipt import NON_CLAIMS, read, stamp
 from pp3.harness.evidence.review import STALE, Review
@@ -124,7 +125,14 @@ def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
         for outcome, name, detail in survey.steps(path, predicate, statement["subject"]):
             yield Step(name=name, outcome=outcome, detail=detail)
         return
-    kinds = {"qualify": _qualify, "wire": _qualify, "trial": _trial, "engine": _engine, "probe": _probe}
+    kinds: dict[str, Callable[[dict[str, Any]], Iterator[Step]]] = {
+        "qualify": _qualify,
+        "wire": _qualify,
+        "trial": _trial,
+        "engine": _engine,
+        "probe": _stepped(probe),
+        "calibration": _stepped(calibration),
+    }
     yield from kinds.get(predicate["kind"], _exact)(predicate)
     if predicate["nonClaims"] != list(NON_CLAIMS):
         raise VerificationError("non-claims: not the fixed ones; nothing may be left out")
@@ -218,14 +226,18 @@ def _trial(predicate: dict[str, Any]) -> Iterator[Step]:
     yield ok("verdict", judged.verdict.value)
 
 
-def _probe(predicate: dict[str, Any]) -> Iterator[Step]:
-    """The steps of a probe."""
-    found = probe.steps(predicate)
-    for step in probe.STEPS:
-        name, detail, concluded = _at(step, next, found)
-        if concluded is not None:
-            _same_verdict(concluded, predicate)
-        yield ok(name, detail or concluded.verdict.value)
+def _stepped(of: Any) -> Callable[[dict[str, Any]], Iterator[Step]]:
+    """The steps of a probe or a calibration, by its module."""
+
+    def each(predicate: dict[str, Any]) -> Iterator[Step]:
+        found = of.steps(predicate)
+        for step in of.STEPS:
+            name, detail, concluded = _at(step, next, found)
+            if concluded is not None:
+                _same_verdict(concluded, predicate)
+            yield ok(name, detail or concluded.verdict.value)
+
+    return each
 
 
 def _engine(predicate: dict[str, Any]) -> Iterator[Step]:
@@ -251,7 +263,13 @@ def _budget(mine: Judgement | TrialJudgement, predicate: dict[str, Any]) -> str:
 
 
 def _same_verdict(
-    mine: Judgement | TrialJudgement | EngineJudgement | suite.Conclusion | oracle.Conclusion | figures.Conclusion,
+    mine: Judgement
+    | TrialJudgement
+    | EngineJudgement
+    | suite.Conclusion
+    | oracle.Conclusion
+    | figures.Conclusion
+    | Calibrated,
     predicate: dict[str, Any],
 ) -> None:
     for name, recomputed in (("verdict", mine.verdict.value), ("reasons", mine.reasons), ("sentence", mine.sentence)):
