@@ -30,6 +30,7 @@ from pp3.harness.zero import brent
 
 GRID = 400  # steps of G up to the critical value
 STEEPEST, FLATTEST = 0.3, -50.0  # tilts; G has a mean of exp(t G) below t = 1 / 2 alone
+ENOUGH = 200  # draws of each law that the tilted mean rests on
 FEASIBLE = 1e9  # additions of a dynamic program that is run
 
 
@@ -158,12 +159,12 @@ def tilted(check: Check, campaign: Campaign, rng: np.random.Generator, draws: in
     above = _side(each, float(tails.chi2_isf(half, check.df)), STEEPEST, rng)
     below = _side(each, float(tails.chi2_ppf(half, check.df)), FLATTEST, rng)
     above = above or weighted(replace(check, alpha=half), campaign, rng)
-    below = below or Tail(how="tilted", chance=0.0)  # no draw is as small as that on average
+    below = below or Tail(how="tilted", chance=half, error=half)  # taken for its level: too few draws are so small
     return Tail(how="tilted", chance=above.chance + below.chance, error=math.hypot(above.error, below.error))
 
 
 def _side(each: list[Floats], critical: float, limit: float, rng: np.random.Generator) -> Tail | None:
-    """One tail, above the critical value for a limit above 0; None if no tilt up to the limit has it as its mean."""
+    """One tail, above the critical value for a limit above 0; None if no tilt of ENOUGH draws has it as its mean."""
 
     def excess(tilt: float) -> float:
         return math.fsum(float(np.average(g, weights=np.exp(tilt * (g - _end(g, tilt))))) for g in each) - critical
@@ -174,6 +175,8 @@ def _side(each: list[Floats], critical: float, limit: float, rng: np.random.Gene
     total, log_scale, variance = np.zeros(len(each[0])), 0.0, 0.0
     for g in each:
         weights = np.exp(tilt * (g - _end(g, tilt)))
+        if weights.sum() ** 2 < ENOUGH * (weights**2).sum():
+            return None
         log_scale += math.log(weights.mean()) + tilt * _end(g, tilt)
         variance += float(weights.var() / weights.mean() ** 2) / len(g)
         total += rng.choice(g, len(g), p=weights / weights.sum())

@@ -12,6 +12,8 @@ from pp3.harness.battery import Floats, Many, grouped
 from pp3.harness.cells import Cell
 from pp3.harness.design import Check, Method
 
+TINY = 1e-9  # by which a sum of tails may be off
+
 
 def spread(check: Check, counts: Many, p: Floats, u: Floats) -> Floats:
     """The transform of a check's p-values, [campaigns], by uniform numbers u [campaigns]."""
@@ -25,14 +27,16 @@ def spread(check: Check, counts: Many, p: Floats, u: Floats) -> Floats:
 
 
 def _coin(check: Check, counts: Many, p: Floats, u: Floats) -> Floats:
-    """From the battery's own two-sided p: its half is the smaller tail; where it is 1, that of what was seen."""
+    """From the battery's own two-sided p: its half is the smaller tail. It is 1 where neither tail is below one half,
+    and then the tail is that of what was seen; where it is 1 and should not be, all are put at one half."""
     pooled = check.cells[0]
     found = grouped(pooled, counts[pooled.cell.id])
     hits, events = found[:, pooled.groups[1]], found.sum(axis=1)
     step = mass(hits, events, check.chance)
     upper = hits > events * check.chance
     half = p / 2 - u * step
-    middle = tails.binom_sf(hits, events, check.chance) + u * step
+    over = tails.binom_sf(hits, events, check.chance)
+    middle = np.where((over <= 0.5) & (over + step >= 0.5 - TINY), over + u * step, 0.5)
     return inside(np.where(p >= 1, middle, np.where(upper, half, 1 - half)))
 
 
