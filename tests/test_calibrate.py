@@ -278,7 +278,7 @@ def test_weighted_draws_meet_dynamic_programming(calibrated: Any, rng: np.random
 @pytest.mark.parametrize("limit", [far.STEEPEST, far.FLATTEST])
 def test_tilted_draws_meet_chi_square(limit: float, rng: np.random.Generator) -> None:
     """Sixty variables of 8 degrees of freedom, whose sum has 480: both tails of 1e-7, within five standard errors."""
-    each = [rng.chisquare(8, far.DRAWS) for _ in range(60)]
+    each = [rng.chisquare(8, plan.DRAWS) for _ in range(60)]
     critical = tails.chi2_isf(1e-7, 480) if limit > 0 else tails.chi2_ppf(1e-7, 480)
     estimate = far._side(each, float(critical), limit, rng)
     assert estimate is not None
