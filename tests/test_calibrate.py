@@ -110,25 +110,25 @@ def doubled_shares(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(found, "design", lambda chosen: [replace(one, alpha=2 * one.alpha) for one in designed(chosen)])
 
 
+def faulty(patch: pytest.MonkeyPatch, **functions: Callable[..., Any]) -> None:
+    """Other tails than the right ones, in the battery alone."""
+    names = ("chi2_sf", "chi2_cdf", "binom_sf", "binom_cdf", "two_sided")
+    patch.setattr(battery, "tails", SimpleNamespace(**({name: getattr(tails, name) for name in names} | functions)))
+
+
 def freedom(more: int) -> Callable[[pytest.MonkeyPatch], None]:
-    """Chi-square with other degrees of freedom, in the battery alone."""
-
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        of = {name: getattr(tails, name) for name in ("chi2_cdf", "binom_sf", "binom_cdf")}
-        patch.setattr(battery, "tails", SimpleNamespace(**of, chi2_sf=lambda x, df: tails.chi2_sf(x, df + more)))
-
-    return plant
+    """Chi-square with other degrees of freedom."""
+    return lambda patch: faulty(patch, chi2_sf=lambda x, df: tails.chi2_sf(x, df + more))
 
 
 def not_doubled(patch: pytest.MonkeyPatch) -> None:
     """The smaller tail of a coin, once."""
-    right = battery.two_sided
-    patch.setattr(battery, "two_sided", lambda hits, events, chance: right(hits, events, chance) / 2)
+    faulty(patch, two_sided=lambda hits, n, p: tails.two_sided(hits, n, p) / 2)
 
 
 def one_tail_doubled(patch: pytest.MonkeyPatch) -> None:
     """Twice the upper tail of a coin, whichever is smaller."""
-    patch.setattr(battery, "two_sided", lambda hits, n, p: np.minimum(1.0, 2 * tails.binom_sf(hits - 1, n, p)))
+    faulty(patch, two_sided=lambda hits, n, p: np.minimum(1.0, 2 * tails.binom_sf(hits - 1, n, p)))
 
 
 def pooled_by_counts(patch: pytest.MonkeyPatch) -> None:
