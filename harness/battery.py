@@ -5,6 +5,7 @@ and strata with different contexts are independent given those numbers, so they 
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,6 +25,8 @@ from pp3.harness.special import special
 SEED_FAMILY_ALPHA = 2e-6  # the customer's: 1e-5 over five targets
 CONFIDENCE = 0.999  # of the largest effect that is not excluded
 Counts = dict[str, list[int]]
+Floats = npt.NDArray[np.float64]
+Many = Mapping[str, npt.NDArray[np.int64]]  # of several campaigns: [campaigns, atoms + 1] of each cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,9 @@ def judge(check: Check, counts: Counts, power: float, slack: "Slack | None" = No
     """Judge one check from the counts of each cell, merged over batch sizes."""
     g, pearson, events = totals(check, counts)
     forbidden = sum(counts[cell][-1] for cell in check.counted)
-    p, worst = _p(check, counts, g, events)
+    one = {name: np.array([counts[name]], np.int64) for name in cells_read(check)}
+    p = float(p_values(check, one)[0])
+    worst = _worst(check.single, one) if check.method is Method.RARE else ""
     if slack is not None and slack.explains(forbidden, _met(check, counts) * _drafts(check)):
         forbidden = 0
     chi_square = check.df > 0 and check.method in (Method.G, Method.BINOMIAL, Method.FIT)
@@ -147,7 +152,7 @@ def totals(check: Check, counts: Counts) -> tuple[float, float, int]:
     for pooled in check.cells:
         one_g, one_pearson = statistics(pooled, counts[pooled.cell.id])
         g, pearson = g + one_g, pearson + one_pearson
-        events += int(np.asarray(counts[pooled.cell.id][:-1])[pooled.groups >= 0].sum())
+        events += int(grouped(pooled, counts[pooled.cell.id]).sum())
     return g, pearson, events
 
 
@@ -159,63 +164,97 @@ def observed(check: Check, counts: Counts) -> int:
     return int(grouped(pooled, counts[pooled.cell.id])[pooled.groups[1]])
 
 
-def _p(check: Check, counts: Counts, g: float, events: int) -> tuple[float, str]:
-    """The p-value of a check, and what is worst where outcomes are judged one by one."""
+def cells_read(check: Check) -> list[str]:
+    """Ids of the cells whose counts its p-value follows from."""
+    return [pooled.cell.id for pooled in check.cells] + [cell.id for cell in check.single]
+
+
+def p_values(check: Check, counts: Many) -> Floats:
+    """The p-value that decides a check, in each of several campaigns, [campaigns]."""
     match check.method:
         case Method.RARE:
-            return _rarest(check.single, counts)
+            least, _ = _least(check.single, counts)
+            return np.minimum(1.0, 2 * sum(len(cell.atoms) for cell in check.single) * least)
         case Method.REPEAT:
-            stretches, repeats = (counts[check.single[0].id] + [0, 0])[:2]
-            return (min(1.0, (stretches + repeats) / RARE / repeats), "") if repeats else (1.0, "")
-        case _ if not check.df or not events:
-            return 1.0, ""
+            stretches, repeats = counts[check.single[0].id][:, :2].T
+            p = (stretches + repeats) / RARE / np.maximum(repeats, 1)
+            return np.where(repeats > 0, np.minimum(1.0, p), 1.0)
         case Method.BINOMIAL:
-            return tails.two_sided(observed(check, counts), events, check.chance), ""
-        case Method.FIT:
-            both = tails.chi2_sf(g, check.df), tails.chi2_cdf(g, check.df)
-            return min(1.0, 2 * float(min(both))), ""
-    return float(tails.chi2_sf(g, check.df)), ""
+            found = grouped(check.cells[0], counts[check.cells[0].cell.id])
+            events = found.sum(axis=1)
+            p = tails.two_sided(found[:, check.cells[0].groups[1]], events, check.chance)
+            return np.where(events > 0, p, 1.0)
+    g, met = np.zeros(1), np.zeros(1, np.bool_)
+    for pooled in check.cells:
+        g = g + _statistics(pooled, counts[pooled.cell.id])[0]
+        met = met | (grouped(pooled, counts[pooled.cell.id]).sum(axis=1) > 0)
+    p = tails.chi2_sf(g, check.df) if check.df else np.ones(len(g))
+    if check.method is Method.FIT:
+        p = np.minimum(1.0, 2 * np.minimum(p, tails.chi2_cdf(g, check.df)))
+    return np.where(met, p, 1.0)
 
 
-def _rarest(cells: tuple[Cell, ...], counts: Counts) -> tuple[float, str]:
-    """Smallest exact two-sided tail of any outcome of these cells, times their number (Bonferroni), and which it is."""
-    best, worst, number_of = 1.0, "", 0
+def _least(cells: tuple[Cell, ...], counts: Many) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Smallest exact tail of any outcome of these cells, and its place in the row of all of them, [campaigns] each."""
+    found = []
     for cell in cells:
-        found = np.asarray(counts[cell.id][:-1])
-        total = int(found.sum())
-        number_of += len(found)
-        if not total:
-            continue
-        chances = cell.probabilities()
-        least = np.minimum(tails.binom_sf(found - 1, total, chances), tails.binom_cdf(found, total, chances))
-        at = int(least.argmin())
-        if least[at] < best:
-            best, worst = float(least[at]), f"{cell.id}: outcome {int(cell.atoms[at])}"
-    return min(1.0, 2 * number_of * best), worst
+        mine = counts[cell.id][:, :-1]
+        total, chances = mine.sum(axis=1, keepdims=True), np.broadcast_to(cell.probabilities(), mine.shape)
+        hits, events, p, back = mine.ravel(), np.broadcast_to(total, mine.shape).ravel(), chances.ravel(), None
+        if len(mine) > 1 and (total == total[0]).all():  # each count of an outcome once
+            keys = mine * mine.shape[1] + np.arange(mine.shape[1])
+            _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+            hits, events, p = hits[first], events[first], p[first]
+        least = np.minimum(tails.binom_sf(hits - 1, events, p), tails.binom_cdf(hits, events, p))
+        least = (least if back is None else least[back]).reshape(mine.shape)
+        found.append(np.where(total > 0, least, 1.0))
+    row = np.concatenate(found, axis=1)
+    at = row.argmin(axis=1)
+    return np.take_along_axis(row, at[:, None], axis=1)[:, 0], at
 
 
-def grouped(pooled: Pooled, counts: list[int]) -> npt.NDArray[np.float64]:
-    """Counts of each group, [groups]; forbidden outcomes and strata that decide nothing are left out."""
-    inside = pooled.groups >= 0
-    weights = np.asarray(counts[:-1], np.float64)[inside]
-    found = np.bincount(pooled.groups[inside], weights=weights, minlength=len(pooled.probabilities))
-    return found.astype(np.float64)
+def _worst(cells: tuple[Cell, ...], counts: Many) -> str:
+    """The outcome of the smallest tail in one campaign, "" where none is below 1."""
+    (least,), (at,) = _least(cells, counts)
+    if least >= 1:
+        return ""
+    for cell in cells:
+        if at < len(cell.atoms):
+            return f"{cell.id}: outcome {int(cell.atoms[at])}"
+        at -= len(cell.atoms)
+    return ""
 
 
-def expected_of(pooled: Pooled, found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Counts that the law gives each group, given the events of its stratum, [groups]."""
-    expected: npt.NDArray[np.float64] = np.bincount(pooled.strata, weights=found)[pooled.strata] * pooled.probabilities
+def grouped(pooled: Pooled, counts: Any) -> Floats:
+    """Counts of each group, [..., groups], of counts [..., atoms + 1]; forbidden outcomes and strata that decide
+    nothing are left out."""
+    order = np.argsort(pooled.groups, kind="stable")
+    starts = np.searchsorted(pooled.groups[order], np.arange(len(pooled.probabilities)))
+    found: Floats = np.add.reduceat(np.asarray(counts)[..., :-1][..., order], starts, axis=-1).astype(np.float64)
+    return found
+
+
+def expected_of(pooled: Pooled, found: Floats) -> Floats:
+    """Counts that the law gives each group, given the events of its stratum, [..., groups]."""
+    starts = np.searchsorted(pooled.strata, np.arange(pooled.strata[-1] + 1))
+    expected: Floats = np.add.reduceat(found, starts, axis=-1)[..., pooled.strata] * pooled.probabilities
     return expected
 
 
 def statistics(pooled: Pooled, counts: list[int]) -> tuple[float, float]:
     """G and Pearson's X^2 of one cell's counts, forbidden outcomes left out (they fail on their own)."""
+    g, pearson = _statistics(pooled, counts)
+    return float(g), float(pearson)
+
+
+def _statistics(pooled: Pooled, counts: Any) -> tuple[Any, Any]:
+    """The same of counts [..., atoms + 1], each [...]."""
     found = grouped(pooled, counts)
     expected = expected_of(pooled, found)
     met = expected > 0
-    found, expected = found[met], expected[met]
-    g = 2 * special.xlogy(found, found / expected).sum()
-    return max(0.0, float(g)), float(((found - expected) ** 2 / expected).sum())
+    ratio = np.divide(found, expected, out=np.ones_like(found), where=met)
+    squares = np.divide((found - expected) ** 2, expected, out=np.zeros_like(found), where=met)
+    return np.maximum(0.0, 2 * special.xlogy(found, ratio).sum(axis=-1)), squares.sum(axis=-1)
 
 
 def seed_family(cells: list[Cell], counts: Counts, requests: int, least: int) -> list[dict[str, Any]]:

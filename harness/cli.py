@@ -269,6 +269,22 @@ def faults(**options: Any) -> int:
 
 
 @commands.command()
+@click.option("--campaigns", type=int, default=10_000, show_default=True, help="Null campaigns of drawn counts.")
+@click.option(
+    "--requests-campaigns", type=int, default=1_000, show_default=True, help="Null campaigns of real requests; 0: none."
+)
+@click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes; the numbers do not depend on it.")
+@click.option("--out", type=PATH, help=OUT)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def calibrate(**options: Any) -> int:
+    """Does the battery keep the level that it claims? Null campaigns, and far tails by exact and weighted sums."""
+    from pp3.harness.calibrate.command import run_command
+
+    return run_command(**options)
+
+
+@commands.command()
 @click.argument("files", type=PATH, nargs=-1, required=True)
 @click.option(
     "--backend", type=click.Choice(["reference", "interpreter", "cuda"]), default="reference", show_default=True

@@ -52,12 +52,12 @@ def binom_cdf(k: Any, n: Any, p: Any) -> Any:
     return _within(k, n, p, special.betaincc, 0.0, 1.0)
 
 
-def binom_isf(q: float, n: Any, p: float) -> Any:
+def binom_isf(q: float, n: Any, p: Any) -> Any:
     """The least whole k with P(X > k) <= q."""
     return _least(n, lambda k: binom_sf(k, n, p) <= q)
 
 
-def binom_ppf(q: float, n: Any, p: float) -> Any:
+def binom_ppf(q: float, n: Any, p: Any) -> Any:
     """The least whole k with P(X <= k) >= q."""
     return _least(n, lambda k: binom_cdf(k, n, p) >= q)
 
@@ -86,7 +86,7 @@ def _least(n: Any, enough: Callable[[Any], Any]) -> Any:
     return low[()]
 
 
-def two_sided(hits: int, events: int, chance: float) -> float:
+def two_sided(hits: Any, events: Any, chance: float) -> Any:
     """Twice the smaller exact binomial tail, at most 1."""
     both = binom_sf(hits - 1, events, chance), binom_cdf(hits, events, chance)
-    return min(1.0, 2 * float(min(both)))
+    return np.minimum(1.0, 2 * np.minimum(*both))

@@ -95,6 +95,12 @@ def real_receipt(receipt_of: "Callable[[Campaign, Path], Path]", tmp_path_factor
 
 
 @pytest.fixture(scope="session")
+def calibrated() -> ModuleType:
+    """tests/calibrated.py as a module: a small calibration, run once."""
+    return _module("calibrated")
+
+
+@pytest.fixture(scope="session")
 def probed() -> ModuleType:
     """tests/probed.py as a module: the receipt of a probe whose times are given."""
     return _module("probed")

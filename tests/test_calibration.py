@@ -18,7 +18,7 @@ import torch
 from scipy import stats
 
 from pp3.harness import battery, campaign, dependence, neighbours
-from pp3.harness.battery import Counts, totals
+from pp3.harness.battery import Counts, cells_read, p_values
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import Check, Method, checks, groups
 from pp3.harness.neighbours import Neighbours
@@ -48,8 +48,7 @@ def within(hits: int, draws: int, least: float, most: float, band: float = BAND)
 
 def p_of(check: Check, counts: Counts) -> float:
     """The p-value of a check, as `judge` has it."""
-    g, _, events = totals(check, counts)
-    return battery._p(check, counts, g, events)[0]
+    return float(p_values(check, {name: np.array([counts[name]]) for name in cells_read(check)})[0])
 
 
 def cell(law: Sequence[float], context: int = 0, **more: Any) -> Cell:

@@ -78,11 +78,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def statements(measure: Any, probed: Any, folder: Path) -> dict[str, Statement]:
+def statements(measure: Any, probed: Any, calibrated: Any, folder: Path) -> dict[str, Statement]:
     """A small real receipt of each kind; copy before changing."""
     found = {"qualify": _qualify(measure), "trial": _trial(), "oracle": _exact("oracle")}
     found["exhaustive"] = _exact("exhaustive")
     found["probe"] = probed.statement()
+    found["calibration"] = calibrated.statement()
     found["wire"] = _wire(measure)
     found["engine"] = _engine(folder)
     found["survey"] = _survey(found["trial"], receipt.write(found["trial"], folder))

@@ -6,7 +6,7 @@ from typing import Any
 from pp3.harness.conform import KNOWN_ANSWERS
 from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import kernels
-from pp3.harness.evidence.step import at, ok, same_verdict
+from pp3.harness.evidence.step import Concluded, at, ok, same_verdict
 from pp3.harness.evidence.verified import Step
 from pp3.harness.exact import oracle, suite
 
@@ -26,6 +26,7 @@ def check_fixed(predicate: dict[str, Any]) -> None:
 def recomputed(predicate: dict[str, Any]) -> Iterator[Step]:
     """The steps of exact results: every stored integer against the one it must be."""
     who = (predicate["sampler"], predicate["kernels"])
+    concluded: Concluded
     at("kernels", kernels.check_answers, predicate["kernels"]["conform"])
     yield ok("kernels", "known answers of the files installed here")
     if predicate["kind"] == "oracle":

@@ -73,6 +73,7 @@ PLANNED = (
     Rule("predicate.execution.unequal", A, "pieces of the plan; any makes the verdict INVALID"),
 )
 OF_ENGINE = ("predicate.plan", "predicate.seed", "predicate.tests", "predicate.cells")
+OF_CALIBRATION = ("predicate.plan", "predicate.seed")
 OF_CAMPAIGN = ("predicate.plan.targets[].lawSha256", "predicate.cells[].first")
 DEVICE = Rule("predicate.kernels.identity", A, "the device and what was compiled for it")
 SAMPLER = Rule("predicate.sampler", A, "who says to have run; the reviewer compares it with --expect-sampler")
@@ -225,6 +226,35 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("predicate.kernels.bits[].failedRows", A, "rows that the reference refuses"),
         Rule("predicate.kernels.bits[].mismatches", A, "one makes the verdict FAIL, and leaves no time"),
         Rule("predicate.kernels.bits[].first", A, "the first row that differs"),
+    ),
+    "calibration": (
+        *EVERY,
+        *SOURCES,
+        *(rule for rule in PLANNED if rule.path.startswith(OF_CALIBRATION) and rule.path not in OF_CAMPAIGN),
+        DEVICE,
+        Rule("predicate.sampler", D, "the battery, and the vocabularies that the reference declares"),
+        Rule("predicate.sampler.version", A, "the battery's"),
+        Rule("predicate.profile", D, "fixed"),
+        Rule("predicate.kernels.bits", D, "none"),
+        Rule("predicate.kernels.conform", D, "none"),
+        Rule("predicate.kernels.missing", D, "nothing is"),
+        Rule("predicate.levels[].level", D, "both, in order"),
+        Rule("predicate.levels[].campaigns", D, "the plan's"),
+        Rule("predicate.levels[].distinct", A, "campaigns whose counts differ; one fewer than all makes a FAIL"),
+        Rule("predicate.levels[].family", A, "bins, which add up to the campaigns"),
+        Rule("predicate.levels[].rejected", D, "from the bins of the family"),
+        Rule("predicate.levels[].kinds[].id", D, "the kinds of checks that the plan's battery has, in order"),
+        Rule("predicate.levels[].kinds[].tried", D, "campaigns times the checks of the kind"),
+        Rule("predicate.levels[].kinds[].below", A, "how many p-values are at most so small"),
+        Rule("predicate.levels[].kinds[].pit", A, "bins, which add up to the campaigns"),
+        Rule("predicate.tails[].id", D, "each check that decides, in order"),
+        Rule("predicate.tails[].level", D, "likewise"),
+        Rule("predicate.tails[].alpha", D, "the level of the check, from the plan"),
+        Rule("predicate.tails[].how", D, "by the check's method"),
+        Rule("predicate.tails[].chance", A, "of G and the fit an estimate from draws; of any other worked out again"),
+        Rule("predicate.tails[].error", A, "the estimate's standard error"),
+        Rule("predicate.tails[].exact", A, "of a small law by dynamic programming"),
+        Rule("predicate.figures", D, "rates, bands, tests of uniformity and sums, from the integers and the tails"),
     ),
     "survey": (
         *EVERY,

@@ -313,6 +313,38 @@ class ExactShape(Strict, frozen=True):
     wrong: Count
 
 
+class CalibratedKindShape(Strict, frozen=True):
+    """P-values of one kind of check: how many, how many are at most so small, and bins of their transforms."""
+
+    id: str
+    tried: Count
+    below: list[Count]
+    pit: list[Count]
+
+
+class CalibratedShape(Strict, frozen=True):
+    """Null campaigns of one level."""
+
+    level: Literal["counts", "requests"]
+    campaigns: Count
+    distinct: Count  # that differ in their counts
+    rejected: list[Count]  # at each alpha
+    family: list[Count]  # bins of the smallest p-value over its share
+    kinds: list[CalibratedKindShape]
+
+
+class TailShape(Strict, frozen=True):
+    """The chance that a check rejects a null at its level, far beyond what campaigns can count."""
+
+    level: Literal["counts", "requests"]
+    id: str
+    alpha: str
+    chance: str
+    error: str
+    exact: str
+    how: Literal["bounded", "enumerated", "tilted", "weighted"]
+
+
 class SurveyRowShape(Strict, frozen=True):
     """One sampler of a survey, as its own receipt says."""
 

@@ -10,7 +10,7 @@ from pp3.harness.errors import VerificationError
 from pp3.harness.evidence import provenance
 from pp3.harness.evidence.receipt import NON_CLAIMS, utc
 from pp3.harness.evidence.shapes import PREDICATE, STATEMENT
-from pp3.harness.evidence.step import at, ok, same_verdict
+from pp3.harness.evidence.step import each
 from pp3.harness.evidence.verified import Step
 from pp3.harness.probe.figures import EXCLUSIONS, Conclusion, conclude, figures
 from pp3.harness.probe.plan import COPY, FLOOR, FLOORS, MUST, OURS, Mode, cases, contenders, groups, plain, repetitions
@@ -146,9 +146,4 @@ def _timing(name: str, rounds: int, timing: dict[str, Any], count: int) -> None:
 
 def recomputed(predicate: dict[str, Any]) -> Iterator[Step]:
     """The steps of a probe."""
-    found = steps(predicate)
-    for step in STEPS:
-        name, detail, concluded = at(step, next, found)
-        if concluded is not None:
-            same_verdict(concluded, predicate)
-        yield ok(name, detail or concluded.verdict.value)
+    yield from each(STEPS, steps(predicate), predicate)

@@ -24,6 +24,7 @@ ROOTS = {  # by what `kind_of` says of a receipt
     "exhaustive": ("pp3.harness.exact.suite",),
     "oracle": ("pp3.harness.exact.oracle",),
     "probe": ("pp3.harness.probe.run", "pp3.harness.probe.figures"),
+    "calibration": ("pp3.harness.calibrate.run", "pp3.harness.calibrate.judge"),
     "trial": TRIAL,
     "engine": (*ENGINE, "pp3.harness.engine.completions"),
     "engine-pp3-reference": (*ENGINE, "pp3.harness.engine.reference"),

@@ -8,6 +8,7 @@ import msgspec
 from pp3.harness.errors import ReceiptError
 from pp3.harness.evidence.parts import (
     BandwidthShape,
+    CalibratedShape,
     CellShape,
     Count,
     DeviationShape,
@@ -31,6 +32,7 @@ from pp3.harness.evidence.parts import (
     Strict,
     SubjectShape,
     SurveyRowShape,
+    TailShape,
     TimingShape,
     TrialCellShape,
     TrialSamplerShape,
@@ -189,6 +191,18 @@ class ProbeShape(PredicateShape, frozen=True):
     peers: dict[str, str]
 
 
+class CalibrationShape(PredicateShape, frozen=True):
+    """A calibration of the battery by null campaigns."""
+
+    kind: Literal["calibration"]
+    plan: dict[str, Any]
+    plan_sha256: Sha256
+    seed: SeedShape
+    levels: list[CalibratedShape]
+    tails: list[TailShape]
+    figures: dict[str, list[dict[str, Any]]]
+
+
 class EnvelopeShape(Strict, frozen=True):
     """The outer in-toto statement; its predicate has a shape by kind."""
 
@@ -207,6 +221,7 @@ SHAPES: dict[str, type[Strict]] = {
     "engine": EngineShape,
     "survey": SurveyShape,
     "probe": ProbeShape,
+    "calibration": CalibrationShape,
 }
 
 

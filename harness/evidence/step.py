@@ -1,6 +1,6 @@
 """Steps of a verification, of a receipt of any kind: one that holds, one that raises, and the verdict's."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from pp3.harness.errors import PP3Error, VerificationError
@@ -56,3 +56,15 @@ def same_verdict(mine: Concluded, predicate: dict[str, Any]) -> Step:
                 f"verdict: {name} recomputes to {recomputed!r}, the receipt says {predicate[name]!r}"
             )
     return ok("verdict", mine.verdict.value)
+
+
+def each(
+    names: Iterable[str], found: Iterator[tuple[str, str, Concluded | None]], said: dict[str, Any]
+) -> Iterator[Step]:
+    """A step for each name, from name, detail and, of the last, what the integers come to."""
+    for name in names:
+        _, detail, concluded = at(name, next, found)
+        if concluded is not None:
+            same_verdict(concluded, said)
+            detail = detail or concluded.verdict.value
+        yield ok(name, detail)

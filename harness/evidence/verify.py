@@ -126,6 +126,8 @@ def _recomputed(path: Path, statement: dict[str, Any]) -> Iterator[Step]:
             from pp3.harness.evidence.engine import recomputed
         case "probe":
             from pp3.harness.evidence.probe import recomputed
+        case "calibration":
+            from pp3.harness.evidence.calibration import recomputed
         case _:
             from pp3.harness.evidence.exact import recomputed
     yield from recomputed(predicate)

@@ -96,6 +96,8 @@ def compare(old: Opened, new: Opened, alpha: float = ALPHA) -> Comparison:
         )
     if old.kind == "probe":
         raise ReceiptError(f"{old.path} is of kind probe: times compare within one run alone", Exit.INCONCLUSIVE)
+    if old.kind == "calibration":
+        raise ReceiptError(f"{old.path} is of kind calibration: read the two beside each other", Exit.INCONCLUSIVE)
     one, other = old.predicate, new.predicate
     refused, untimed = not_correctness(old, new), not_timing(old, new)
     verified = not (old.unverified or new.unverified)

@@ -30,7 +30,7 @@ class Opened:
 
     @property
     def kind(self) -> str:
-        """qualify, wire, trial, engine, oracle, exhaustive, survey or probe."""
+        """qualify, wire, trial, engine, oracle, exhaustive, survey, probe or calibration."""
         return str(self.predicate["kind"])
 
     @property
@@ -135,6 +135,7 @@ def open_sampled(path: Path, command: str) -> Opened:
         ENGINE: "its engine draws its own numbers: run `pp3 qualify --engine` again",
         "exhaustive": "its integers are exact: run `pp3 exhaustive`, and compare the two receipts",
         "probe": "its integers are clocks: run `pp3 probe`, whose ratios hold within one run",
+        "calibration": "it judges the battery: run `pp3 calibrate` with its counter again",
     }
     if kind in instead:
         raise ReceiptError(

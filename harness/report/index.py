@@ -8,7 +8,7 @@ from pp3.harness.report.entries import Entry, page_beside
 from pp3.harness.report.template import fill, tone
 
 DIGITS = 12  # of a digest that are shown
-KINDS = ("qualify", "wire", "trial", "engine", "survey", "oracle", "exhaustive", "probe")
+KINDS = ("qualify", "wire", "trial", "engine", "survey", "oracle", "exhaustive", "probe", "calibration")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import jinja2
 from pp3.harness.errors import CampaignError, PP3Error
 from pp3.harness.evidence.receipt import write_once
 from pp3.harness.exact.pairs import excluded_rate
-from pp3.harness.report import campaign, engine, exact, probe, survey, trial
+from pp3.harness.report import calibration, campaign, engine, exact, probe, survey, trial
 from pp3.harness.report.alarm import Alarm
 from pp3.harness.report.template import fill
 
@@ -25,6 +25,7 @@ PAGES: dict[str, tuple[str, Context]] = {
     "exhaustive": ("exhaustive.html", exact.exhaustive),
     "survey": ("survey.html", survey.context),
     "probe": ("probe.html", probe.context),
+    "calibration": ("calibration.html", calibration.context),
 }
 BARE = "bare.html"
 UNFIT = (PP3Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, jinja2.UndefinedError)
