@@ -253,6 +253,7 @@ def test_a_vocabulary_of_several_tiles(monkeypatch: pytest.MonkeyPatch, rng: np.
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")  # that it is a prototype
 def test_no_host_synchronisation(rng: np.random.Generator) -> None:
     proposals, landed = begun(rng, [2, 5], "cuda")
     proposals.store(landed)

@@ -295,6 +295,7 @@ def test_switches_leave_draft_alone(monkeypatch: pytest.MonkeyPatch, rng: np.ran
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")  # that it is a prototype
 def test_graph_capture(rng: np.random.Generator) -> None:
     """Both methods replay over new inputs, without a host synchronisation, to the bits of an eager run."""
     first, second = (case_of(130, torch.bfloat16, rng) for _ in range(2))
