@@ -11,6 +11,14 @@ from pp3.harness.engine.contract import Ask, Logprobs
 from pp3.harness.engine.dialect import ALONE, EVERYWHERE, Body, Part, finish_of, floats, integers, refusal
 from pp3.harness.engine.transport import AttemptError
 
+SGLANG_TELLS = (
+    "dtype",
+    "sampling_backend",
+    "attention_backend",
+    "enable_deterministic_inference",
+    "speculative_algorithm",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sglang:
