@@ -7,19 +7,17 @@ Probabilities over 2^24 are decided in integers. What a sampler must compute in 
 decided outside a margin that no honest rounding leaves; where a threshold lies within it, every outcome is returned.
 """
 
-import itertools
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pp3.harness.filter_cuts import MOST, Prefix, Sorted, crossings, cut, states_of
 from pp3.harness.filter_rules import ENGINES, Hit, Order, Rules, Ties
 from pp3.targets.filtered import Settings
 
@@ -42,7 +40,6 @@ HEAVIEST = 1 << 128  # mass of the first token where masses are exponentials
 FAINT = HEAVIEST >> 40  # tokens below add less to a sum than its rounding does
 WIDE = Context(prec=50, Emin=MIN_EMIN, Emax=MAX_EMAX)
 UNIT = Fraction(1, 1 << 24)  # relative error of an FP32 operation
-MOST = 64  # outcomes of a row, and sums within the margin of one threshold
 Ints = npt.NDArray[np.int64]
 
 
@@ -73,44 +70,6 @@ class Filtered:
         return self.outcomes[0]
 
 
-class _Prefix(NamedTuple):
-    """What is kept of a sorted row."""
-
-    size: int
-    cell: tuple[int, int] | None = None  # places [first, end) of a cut tie, of which any may be the kept ones
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Sorted:
-    """The tokens of a row that are not masked, by falling probability, equal ones by id, at one temperature."""
-
-    ids: Sequence[int]
-    values: Sequence[Any]  # equal for tied tokens
-    masses: Sequence[int]  # in proportion to the probabilities
-    error: Fraction  # relative, of a probability in FP32; 0: it and every sum of some are FP32 numbers
-
-    @cached_property
-    def sums(self) -> list[int]:
-        """Mass of the first n places, n from 0."""
-        return [0, *itertools.accumulate(self.masses)]
-
-    def tie(self, place: int) -> tuple[int, int]:
-        """Places [first, end) whose tokens are tied with that of a place."""
-        return self._around(place, lambda i: bool(self.values[i] == self.values[i + 1]))
-
-    def near(self, place: int) -> tuple[int, int]:
-        """Places [first, end) around one whose neighbours may be tied once rounded."""
-        return self._around(place, lambda i: self.masses[i] - self.masses[i + 1] <= 2 * self.error * self.masses[i])
-
-    def _around(self, place: int, joined: Callable[[int], bool]) -> tuple[int, int]:
-        first, last = place, place
-        while first > 0 and joined(first - 1):
-            first -= 1
-        while last + 1 < len(self.ids) and joined(last):
-            last += 1
-        return first, last + 1
-
-
 def law_of_probs(row: npt.NDArray[Any], settings: Settings, rules: Rules) -> Filtered:
     """The law of a sampler that is fed probabilities: row is [vocab] integer weights, or fp32 probabilities.
 
@@ -133,7 +92,7 @@ def law_of_probs(row: npt.NDArray[Any], settings: Settings, rules: Rules) -> Fil
     total = sum(weights)
     dyadic = total <= 1 << 24 and total.bit_count() == 1
     masses = [weights[i] for i in ids]
-    found = _Sorted(ids=ids, values=masses, masses=masses, error=Fraction(0) if dyadic else UNIT)
+    found = Sorted(ids=ids, values=masses, masses=masses, error=Fraction(0) if dyadic else UNIT)
     return _filtered(lambda heat: found, len(row), settings, rules)
 
 
@@ -150,23 +109,23 @@ def law_of_logits(row: npt.NDArray[np.float32], settings: Settings, rules: Rules
     values = [logits[i] for i in ids]
     first = Fraction(values[0])
 
-    def heated(heat: Fraction) -> _Sorted:
+    def heated(heat: Fraction) -> Sorted:
         mass = {x: _exponential((Fraction(x) - first) / heat) for x in set(values)}
         last = Fraction(min(x for x in mass if mass[x] >= FAINT))
         # Of T, of 1/T and the product with x; of the difference, log2(e) and their product; of exp, four last places.
         error = UNIT * (3 * max(abs(first), abs(last)) / heat + 3 * (first - last) / heat + 8)
-        return _Sorted(ids=ids, values=values, masses=[mass[x] for x in values], error=error)
+        return Sorted(ids=ids, values=values, masses=[mass[x] for x in values], error=error)
 
     return _filtered(heated, len(row), settings, rules)
 
 
-def _filtered(heated: Callable[[Fraction], _Sorted], vocab: int, settings: Settings, rules: Rules) -> Filtered:
+def _filtered(heated: Callable[[Fraction], Sorted], vocab: int, settings: Settings, rules: Rules) -> Filtered:
     """Every prefix that the filters may leave, in the order of the rules."""
     row = heated(Fraction(1))
-    prefixes = [_Prefix(len(row.ids))]
+    prefixes = [Prefix(len(row.ids))]
     if settings.temperature == 0:
         ties = Ties.LOWER_ID if rules.ties is Ties.LOWER_ID else Ties.VALUE_ONLY
-        prefixes = list(dict.fromkeys(_cut(row, prefixes[0], 1, ties)))
+        prefixes = list(dict.fromkeys(cut(row, prefixes[0], 1, ties)))
     else:
         for step in _STEPS[rules.order]:
             if step is None:
@@ -175,21 +134,21 @@ def _filtered(heated: Callable[[Fraction], _Sorted], vocab: int, settings: Setti
             prefixes = list(dict.fromkeys(left for prefix in prefixes for left in step(row, prefix, settings, rules)))
             if len(prefixes) > MOST:
                 raise ValueError(f"{settings} leaves {len(prefixes)} outcomes to FP32; move a threshold off the sums")
-    states = np.array([_states(prefix, len(row.ids)) for prefix in prefixes])
+    states = np.array([states_of(prefix, len(row.ids)) for prefix in prefixes])
     return Filtered(
         outcomes=tuple(_outcome(row, prefix, vocab) for prefix in prefixes),
         undecided=frozenset(row.ids[i] for i in np.flatnonzero((states != states[0]).any(axis=0)).tolist()),
     )
 
 
-def _top_k(row: _Sorted, prefix: _Prefix, settings: Settings, rules: Rules) -> Iterator[_Prefix]:
+def _top_k(row: Sorted, prefix: Prefix, settings: Settings, rules: Rules) -> Iterator[Prefix]:
     if settings.top_k == 0:
         yield prefix
     else:
-        yield from _cut(row, prefix, settings.top_k, rules.ties)
+        yield from cut(row, prefix, settings.top_k, rules.ties)
 
 
-def _top_p(row: _Sorted, prefix: _Prefix, settings: Settings, rules: Rules) -> Iterator[_Prefix]:
+def _top_p(row: Sorted, prefix: Prefix, settings: Settings, rules: Rules) -> Iterator[Prefix]:
     share = _fp32(settings.top_p)
     if share == 1:
         yield prefix
@@ -198,18 +157,18 @@ def _top_p(row: _Sorted, prefix: _Prefix, settings: Settings, rules: Rules) -> I
     sums = row.sums[1 : seen + 1]
     error = _error(row, seen)  # of a sum, as a share: of its terms and additions, and of those of the total
     margin = 2 * error + (2 * len(row.ids) + 4) * UNIT if error else UNIT
-    for place in _crossings(sums, share * sums[-1], margin * sums[-1], error == 0, rules.hit):
-        yield from _cut(row, prefix, place + 1, rules.top_p_ties)
+    for place in crossings(sums, share * sums[-1], margin * sums[-1], error == 0, rules.hit):
+        yield from cut(row, prefix, place + 1, rules.top_p_ties)
 
 
-def _min_p(row: _Sorted, prefix: _Prefix, settings: Settings, rules: Rules) -> Iterator[_Prefix]:
+def _min_p(row: Sorted, prefix: Prefix, settings: Settings, rules: Rules) -> Iterator[Prefix]:
     share = _fp32(settings.min_p)
     rising = row.masses[prefix.size - 1 :: -1]
     error = _error(row, len(row.ids) if rules.order is Order.JOINT else prefix.size)
     limit = share * rising[-1]
     exact = error == 0 or (row.error == 0 and share.numerator == 1)  # any rounding keeps a ratio of a power of two
-    for below in _crossings(rising, limit, (2 * error + UNIT) * limit, exact, Hit.STOPS):
-        yield from _cut(row, prefix, max(prefix.size - below, 1), Ties.ALL_KEPT)
+    for below in crossings(rising, limit, (2 * error + UNIT) * limit, exact, Hit.STOPS):
+        yield from cut(row, prefix, max(prefix.size - below, 1), Ties.ALL_KEPT)
 
 
 _STEPS = {  # None: temperature
@@ -221,64 +180,12 @@ _STEPS = {  # None: temperature
 }
 
 
-def _error(row: _Sorted, seen: int) -> Fraction:
+def _error(row: Sorted, seen: int) -> Fraction:
     """Relative error of a probability, renormalised unless the whole row is seen."""
     return row.error if seen == len(row.ids) else row.error + 3 * UNIT
 
 
-def _crossings(rising: Sequence[int], limit: Fraction, margin: Fraction, exact: bool, hit: Hit) -> list[int]:
-    """Places of the first value that reaches the limit (GOES_ON: exceeds it): the true one, then where FP32 may see it.
-
-    An exact value that equals the limit is seen as such, since the limit is then an FP32 number as well.
-    """
-    found = (bisect_left if hit is Hit.STOPS else bisect_right)(rising, limit)
-    low, high = bisect_left(rising, limit - margin), bisect_right(rising, limit + margin)
-    if exact:
-        if bisect_left(rising, limit) < bisect_right(rising, limit):
-            return [found]
-        low, high = bisect_right(rising, limit - margin), bisect_left(rising, limit + margin)
-    if high - low > MOST:
-        raise ValueError(f"{high - low} sums lie within the FP32 error of a threshold; move it, or take a shorter row")
-    return [found, *(place for place in range(low, high + 1) if place != found)]
-
-
-def _cut(row: _Sorted, prefix: _Prefix, size: int, ties: Ties) -> Iterator[_Prefix]:
-    """What a border after `size` places leaves of a prefix; then what it leaves if rounding ties more tokens there."""
-    if size >= prefix.size:
-        yield prefix
-        return
-    if ties is Ties.ALL_KEPT:
-        size = row.tie(size - 1)[1]
-        yield _shorter(prefix, size, None)
-        while size < row.near(size - 1)[1]:
-            size = row.tie(size)[1]
-            yield _shorter(prefix, size, None)
-        return
-    tie, near = row.tie(size - 1), row.near(size - 1)
-    yield _shorter(prefix, size, tie if ties is Ties.VALUE_ONLY else None)
-    if near != tie:
-        yield _shorter(prefix, size, near)
-
-
-def _shorter(prefix: _Prefix, size: int, cell: tuple[int, int] | None) -> _Prefix:
-    """At most `size` places of a prefix; if the last lie in `cell`, any of its places that are left."""
-    if size >= prefix.size:
-        return prefix
-    open_places = [(cell[0], min(cell[1], prefix.size))] if cell else []
-    open_places += [prefix.cell] if prefix.cell else []
-    cut = [(first, end) for first, end in open_places if first < size < end]
-    return _Prefix(size, (min(first for first, _ in cut), max(end for _, end in cut)) if cut else None)
-
-
-def _states(prefix: _Prefix, places: int) -> npt.NDArray[np.int8]:
-    """[places] 0 filtered, 1 kept, 2 in a cut tie."""
-    states = (np.arange(places) < prefix.size).astype(np.int8)
-    if prefix.cell:
-        states[slice(*prefix.cell)] = 2
-    return states
-
-
-def _outcome(row: _Sorted, prefix: _Prefix, vocab: int) -> Outcome:
+def _outcome(row: Sorted, prefix: Prefix, vocab: int) -> Outcome:
     masses = row.masses[: prefix.size]
     total = sum(masses)
     if total > LARGEST:

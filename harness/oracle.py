@@ -130,13 +130,13 @@ class Law:
     def _chain(self, flow: Weights, positions: int, stops: tuple[bool, ...]) -> Reach:
         """Mass that arrives at each (position, context) when `flow` carries it on and stops nothing lets through."""
         contexts, total, starts = self.target.row_of.shape[1], self.target.total, self.target.starts
-        state = [1] * starts + [0] * (contexts - starts)
+        state = [1] * starts
         reach: Reach = {}
         for position in range(positions):
             arriving = {context: mass for context, mass in enumerate(state) if mass}
             reach |= {(position, c): Fraction(mass, starts * total**position) for c, mass in arriving.items()}
             state = [0] * contexts
-            if stops[position] if position < len(stops) else False:
+            if stops[position]:
                 break
             for context, mass in arriving.items():
                 by_context = np.bincount(

@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pin = Pin(wheel="", file=hashlib.sha256(CONTENT).hexdigest())
     monkeypatch.setenv("PP3_IMAGE", str(tmp_path / "cache"))
     monkeypatch.setitem(sglang_file.PINS, "9", pin)
-    monkeypatch.setattr(sglang_file, "_download", lambda version, pin, scratch: wheel)
+    monkeypatch.setattr(sglang_file, "bring", lambda *_: wheel)
     sglang_file.load.cache_clear()
     return tmp_path / "cache"
 
@@ -32,7 +32,7 @@ def test_it_is_fetched_once_and_loaded(home: Path, monkeypatch: pytest.MonkeyPat
     assert path == home / "sglang-9" / NAME
     assert path.stat().st_mode & 0o777 == sglang_file.READ_ONLY
     assert [entry.name for entry in home.iterdir()] == ["sglang-9"]
-    monkeypatch.delattr(sglang_file, "_download")
+    monkeypatch.delattr(sglang_file, "bring")
     assert sglang_file.fetch("9") == path
     assert sglang_file.load("9").module.answer == 42
 

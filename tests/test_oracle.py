@@ -212,6 +212,25 @@ def test_lengths_of_the_built_in_targets(name: str, depth: int) -> None:
         assert law.lengths(depth, "none") == [0] * depth + [1]
 
 
+def test_more_contexts_than_positions() -> None:
+    """Each draft is token 32, which leads to the last of eleven contexts and is always kept."""
+    contexts = 11
+    weights, logits = np.zeros((1, VOCAB), np.int64), np.full((1, VOCAB), -np.inf, np.float32)
+    weights[0, 32], logits[0, 32] = ONE, 1.0
+    last = 32 % contexts
+    target = Target(
+        name="wide",
+        why="a context beyond the positions",
+        weights=weights,
+        draft_logits=logits,
+        row_of=np.zeros((POSITIONS, contexts), np.int64),
+        context_of=np.arange(VOCAB) % contexts,
+        patterns=PATTERNS,
+    )
+    assert Law(target).drafted(4) == {(0, 0): 1} | {(position, last): 1 for position in range(1, 4)}
+    assert Law(target).reached(4, "none") == {(0, 0): 1} | {(position, last): 1 for position in range(1, 5)}
+
+
 class NeverRejects(Law):
     """Carries the whole target on: what is accepted is P, not min(P, Q)."""
 

@@ -122,7 +122,7 @@ def test_make_image_keeps_the_runner(
     home = tmp_path / "home"
     if old:
         cache.write(home / VERSION, VERSION, {SAMPLER: FILES[SAMPLER]})
-    monkeypatch.setattr(fetch, "_download", lambda version, pin, scratch: wheel)
+    monkeypatch.setattr(fetch, "bring", lambda *_: wheel)
     monkeypatch.setattr(fetch, "OVERLAYS", {VERSION: {}})
     assert fetch.main([VERSION]) == fetch.main([VERSION]) == Exit.OK
     assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == [

@@ -11,7 +11,7 @@ from pp3.harness.errors import Exit, VerificationError
 from pp3.harness.evidence import receipt, store
 from pp3.harness.operations import trial
 from pp3.harness.operations.folder import Folder
-from pp3.harness.trial import parent
+from pp3.harness.trial import process
 
 DECIDED = (Exit.OK, Exit.INCONCLUSIVE)  # as few requests may leave a check open
 TARGETS = ("rows-of-8", "rows-of-12")
@@ -81,7 +81,7 @@ def test_shards_join_to_the_whole(place: Path) -> None:
 def test_a_trial_goes_on_and_runs_nothing_twice(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All parts are there after the merge: no process is started."""
     cli.run(["merge", "d-1", "d-2", "--out", "again"])
-    monkeypatch.setattr(parent, "CHILD", ["false"])
+    monkeypatch.setattr(process, "CHILD", ["false"])
     assert cli.run(["qualify", "--dir", "d-1", "--resume", "--out", "resumed"]) in DECIDED
     assert predicate_in(place / "resumed")["cells"] == predicate_in(place / "one")["cells"]
 

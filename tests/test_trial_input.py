@@ -10,7 +10,7 @@ from pp3 import Description, qualify
 from pp3.harness import cli
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.samplers.contract import Kind
-from pp3.harness.trial import campaign_file, parent
+from pp3.harness.trial import campaign_file, parent, process
 from pp3.harness.trial.api import plan
 from pp3.harness.trial.judge import conclude
 from pp3.harness.trial.measured import Measured
@@ -245,7 +245,7 @@ def test_what_is_refused_in_its_process(
     """By the same lines, in this process; the real one is tried below."""
     (here / "quits.py").write_text("import sys\nsys.exit(3)\n")
     (here / "broken.py").write_text("def\n")
-    monkeypatch.setattr(parent, "_process", in_this_process)
+    monkeypatch.setattr(process, "run", in_this_process)
     wrong = []
     for name, (sampler, options, message) in IN_ITS_PROCESS.items():
         said = refused(["--sampler", sampler, *options], capsys)
@@ -265,7 +265,7 @@ def in_this_process(order: Any, *_: Any) -> Any:
         who = describe(registry.load(registry.find(order.sampler), None))
         plan(TrialSpec(**order.spec), who, order.where, order.given)
     except PP3Error as error:
-        return parent._Heard(refused=Refused(str(error), int(error.exit_code)))
+        return process.Heard(refused=Refused(str(error), int(error.exit_code)))
     raise AssertionError("not refused")
 
 

@@ -19,7 +19,7 @@ from pp3.harness import canonical, cli
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.evidence.verify import verify
 from pp3.harness.samplers.contract import Description
-from pp3.harness.trial import parent
+from pp3.harness.trial import parent, process
 from pp3.harness.trial.plan import TrialSpec, make
 from pp3.harness.trial.spread import dealt, slot, slots_for, summed
 
@@ -69,9 +69,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., parent
             + (f"def at(target):\n    if target == {FIRST!r}:\n{at}\n" if body else "")
             + f"{dedent(before)}\nrun()\n"
         )
-        monkeypatch.setattr(parent, "CHILD", [sys.executable, "-I", "-S", str(script)])
-        monkeypatch.setattr(parent, "SILENCE", silence)
-        monkeypatch.setattr(parent, "GRACE", 2.0)
+        monkeypatch.setattr(process, "CHILD", [sys.executable, "-I", "-S", str(script)])
+        monkeypatch.setattr(process, "SILENCE", silence)
+        monkeypatch.setattr(process, "GRACE", 2.0)
         return parent.run(TrialSpec(sampler="mine"), False, None, "cpu", 1, lambda *_: None, jobs=jobs)
 
     return run
@@ -298,14 +298,14 @@ def test_a_process_sees_the_gpu_of_its_slot(monkeypatch: pytest.MonkeyPatch) -> 
     order: Any = None
     for gpu in ("", "1"):
         with pytest.raises(StartedError):
-            parent._process(order, lambda *said: None, threading.Event(), gpu)
+            process.run(order, lambda *said: None, threading.Event(), gpu)
     assert seen == ["0,1", "1"]
 
 
 def test_progress_is_handed_on() -> None:
     heard: list[tuple[Any, ...]] = []
     message = b'{"type":"progressed","stage":"mine","done":3,"total":9}'
-    assert parent._hear(message, parent._Heard(), lambda *said: heard.append(said))
+    assert process._hear(message, process.Heard(), lambda *said: heard.append(said))
     assert heard == [("mine", 3, 9)]
 
 
@@ -444,7 +444,7 @@ def test_a_sampler_that_hangs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named after its silence, with what it started ended; the target before it stands."""
-    monkeypatch.setattr(parent, "SILENCE", 8.0)
+    monkeypatch.setattr(process, "SILENCE", 8.0)
     mark = tmp_path / "pids"
     act = f"""
     def act(vocab):

@@ -1,16 +1,22 @@
 """The sentence blames whoever failed, in verbs that agree; and a PASS wants every file of known answers."""
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from pp3.harness import battery, verdict
 from pp3.harness import campaign as campaigns
 from pp3.harness.campaign import Campaign
+from pp3.harness.cells import Event
 from pp3.harness.conform import KNOWN_ANSWERS
+from pp3.harness.power import Effect
 from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
+from pp3.harness.tolerance import Weighed, Worth
 from pp3.harness.verdict import Judgement, Verdict, conclude
 
 CPU = {"name": "pp3-top32", "version": "1.2", "backend": "reference"}
@@ -163,3 +169,106 @@ def test_one_file_of_known_answers_is_not_all(
 def test_no_file_of_known_answers_is_said_once(chosen: Campaign, clean: Measured) -> None:
     found = judged(chosen, clean, CPU, *map(dropped, KNOWN_ANSWERS))
     assert found.reasons == ["known answers: no vectors found"]
+
+
+def test_two_targets_are_two_times_the_requests(measure: Callable[[Campaign, Seed], Measured]) -> None:
+    document = {"targets": ["disjoint", "equal-q"], "requests": 3000, "paired": 40, "batch_sizes": [1], "depths": [4]}
+    both = campaigns.of_document(document, "a test")
+    found = judged(both, measure(both, Seed.of(campaigns.plan_sha256(both), 7)), CPU, no_pairs)
+    assert f"{REFERENCE} is not decided on 2 targets in 6,000 requests: " in found.sentence
+
+
+# Deviations, of which the first check that decides is given one of each worth.
+
+WORTHS = {
+    Worth.FAIL: (Verdict.FAIL, "does not emit the exact law of", "G = "),
+    Worth.OPEN: (
+        Verdict.INCONCLUSIVE,
+        "is not decided on",
+        "deviates by a total variation from 0.012 to 0.034, 0.02 is tolerated: more requests would decide",
+    ),
+    Worth.TOLERATED: (
+        Verdict.TOLERATED,
+        "deviates within the tolerance on",
+        "deviates by a total variation of at most 0.034, 0.02 is tolerated",
+    ),
+}
+
+
+@pytest.mark.parametrize("worth", WORTHS)
+def test_a_deviation_is_concluded_by_its_worth(
+    worth: Worth, chosen: Campaign, clean: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tolerant = dataclasses.replace(chosen, spec=msgspec.structs.replace(chosen.spec, tolerance=0.02))
+    name = next(test.id for test in judged(chosen, clean, CPU).tests if test.df)
+    one = Weighed(id=name, worth=worth, low=0.012, high=0.034)
+    monkeypatch.setattr(verdict, "weighed", lambda *_: [one])
+    concluded, verb, said = WORTHS[worth]
+    found = judged(tolerant, clean, CPU)
+    assert (found.verdict, found.deviations) == (concluded, [one])
+    [reason] = found.reasons
+    assert reason.startswith(f"{name}: {said}")
+    assert found.sentence == f"{concluded.value}: {REFERENCE} {verb} {SCALE}: {reason}. Self-attested."
+
+
+# What is read off the tests.
+
+
+@pytest.fixture(scope="module")
+def some(chosen: Campaign, clean: Measured) -> battery.TestResult:
+    """A check that decides, is required and passes."""
+    return next(test for test in judged(chosen, clean, CPU).tests if test.decides and test.required)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "near"),
+    [(1.0, True), (1 + 9e-6, True), (1 - 9e-6, True), (1 + 11e-6, False), (1 - 11e-6, False), (2.0, False)],
+)
+def test_a_p_value_on_its_level_decides_nothing(ratio: float, near: bool, some: battery.TestResult) -> None:
+    assert verdict.on_level(dataclasses.replace(some, p=some.alpha * ratio)) is near
+    assert not verdict.on_level(dataclasses.replace(some, alpha=0.0, p=0.0))
+
+
+def test_a_check_on_its_level_is_named(chosen: Campaign, clean: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest passes, so that it alone makes the verdict."""
+    judge = verdict.judge
+    first: list[str] = []
+
+    def on_level(*arguments: Any) -> battery.TestResult:
+        test = judge(*arguments)
+        if not test.decides or first:
+            return test
+        first.append(test.id)
+        return dataclasses.replace(test, p=test.alpha * (1 + 1e-6))
+
+    monkeypatch.setattr(verdict, "judge", on_level)
+    found = judged(chosen, clean, CPU)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    [reason] = found.reasons
+    assert reason.startswith(f"{first[0]}: p = ")
+    assert reason.endswith("lies on its level")
+
+
+def test_what_is_seen_is_what_the_weakest_required_check_sees(some: battery.TestResult) -> None:
+    """By event; neither a check that is not required nor one that decides nothing counts."""
+
+    def seeing(size: float, event: Event = Event.TOKEN, **changes: Any) -> battery.TestResult:
+        effect = Effect(size=size, unit=some.detectable.unit)
+        return dataclasses.replace(some, event=event, detectable=effect, **changes)
+
+    tests = [
+        seeing(0.1),
+        seeing(0.3),
+        seeing(0.2),
+        seeing(0.8, required=False),
+        seeing(0.9, alpha=0.0),
+        seeing(0.4, Event.LENGTH),
+        seeing(0.7, Event.LENGTH_PAIR),
+        seeing(0.6, Event.BONUS, alpha=0.0),
+    ]
+    assert verdict._sees(tests) == {"token": "0.3", "length": "0.4"}
+
+
+@pytest.mark.parametrize(("seen", "detect", "kept"), [(0.2, 0.2, True), (0.21, 0.2, False), (0.21, 0.0, True)])
+def test_a_promise_is_kept_by_what_is_seen(seen: float, detect: float, kept: bool) -> None:
+    assert verdict.unkept(seen, detect) == ([] if kept else ["a total variation of 0.2100 is seen, 0.2 was promised"])

@@ -1,12 +1,8 @@
 """What `make image VERSION=0.33.0` runs: fetch a pinned wheel through pip, keep the named files, delete the wheel.
 
 Of a version that overlays are written for, the runner's file is kept too, in a folder of its own.
-
-pip takes the wheel from wherever it is configured to, and refuses any other bytes than the pinned ones. Always the
-x86_64 wheel, whatever this machine is: only Python files are kept.
 """
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,14 +12,12 @@ import click
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.image import cache
 from pp3.harness.image.find import Image, find
-from pp3.harness.image.pins import DEFAULT, Pin, pin_of, public
+from pp3.harness.image.pins import DEFAULT, pin_of, public
+from pp3.harness.image.wheel import bring
 from pp3.harness.overlay import sources
 from pp3.harness.overlay.pins import OVERLAYS
 
-PIP = ["-m", "pip", "download", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]
-WHEEL = ["--only-binary", ":all:", "--platform", "manylinux_2_28_x86_64", "--python-version", "3.11"]
-WHEEL += ["--implementation", "cp"]
-STDERR = 2  # what pip says is progress, not data
+GLIBC = "2_28"  # that vLLM's wheels are built for
 
 
 def fetch(version: str, folder: Path | None = None) -> tuple[Image, bool]:
@@ -41,27 +35,13 @@ def fetch(version: str, folder: Path | None = None) -> tuple[Image, bool]:
         return there, False
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=home) as scratch:
-        wheel = find(_download(version, pin, Path(scratch)), version)
+        brought = bring("vllm", version, pin.wheel, GLIBC, Path(scratch), ", or give the wheel itself with --image")
+        wheel = find(brought, version)
         wheel.refuse_changed()
         cache.write(kept, wheel.version, wheel.contents)
         if more := sources.runner_in(wheel.place, version):
             cache.write(runner, wheel.version, more)
     return find(kept, version), True
-
-
-def _download(version: str, pin: Pin, scratch: Path) -> Path:
-    requirements = scratch / "requirements.txt"
-    requirements.write_text(f"vllm=={version} --hash=sha256:{pin.wheel}\n", "utf-8")
-    command = [sys.executable, *PIP, *WHEEL, "-r", str(requirements), "-d", str(scratch / "wheel")]
-    done = subprocess.run(command, stdout=STDERR, check=False)
-    wheels = [*(scratch / "wheel").glob("*.whl")]
-    if done.returncode or len(wheels) != 1:
-        raise PP3Error(
-            f"pip did not bring the wheel of vllm {version} with sha256 {pin.wheel} (exit {done.returncode}, its reason"
-            f" is above): check its index and the network, or give the wheel itself with --image",
-            Exit.UNAVAILABLE,
-        )
-    return wheels[0]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,7 +5,7 @@ The floor of a case is the smaller median of its empty launches. Memory time is 
 that was timed in the same run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -126,8 +126,3 @@ def microseconds(nanoseconds: Fraction) -> str:
     """Three or more digits of a time in microseconds."""
     value = float(nanoseconds) / 1000
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value >= 100 else f"{value:.3g}"
-
-
-def our_cases(measured: Iterable[Row]) -> dict[str, Fraction]:
-    """Nanoseconds of our median round by the id of each case."""
-    return {row["id"]: a_round(timing) for row in measured for timing in row["timings"] if timing["id"] == OURS}

@@ -8,7 +8,6 @@ import functools
 import hashlib
 import importlib.metadata
 import linecache
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -18,13 +17,11 @@ from types import ModuleType
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
 from pp3.harness.image import cache, interpreter
-from pp3.harness.image.fetch import PIP
+from pp3.harness.image.wheel import bring
 
 NAME = "sglang/kernels/ops/speculative/reject_sampling.py"
-WHEEL = ["--only-binary", ":all:", "--platform", "manylinux_2_34_x86_64", "--python-version", "3.11"]
-WHEEL += ["--implementation", "cp"]
+GLIBC = "2_34"  # that SGLang's wheels are built for
 FETCH = "make sglang"
-STDERR = 2  # what pip says is progress, not data
 READ_ONLY = 0o444
 
 
@@ -107,7 +104,7 @@ def fetch(version: str = DEFAULT, folder: Path | None = None) -> Path:
         return kept
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=home) as scratch:
-        with zipfile.ZipFile(_download(version, pin, Path(scratch))) as wheel:
+        with zipfile.ZipFile(bring("sglang", version, pin.wheel, GLIBC, Path(scratch))) as wheel:
             content = wheel.read(NAME)
         _check(f"the wheel's {NAME}", content, pin.file)
         made = Path(scratch) / "made" / NAME
@@ -122,21 +119,6 @@ def _pin(version: str) -> Pin:
     if version not in PINS:
         raise CampaignError(f"sglang {version} is not pinned, so its file cannot be checked: use {', '.join(PINS)}")
     return PINS[version]
-
-
-def _download(version: str, pin: Pin, scratch: Path) -> Path:
-    requirements = scratch / "requirements.txt"
-    requirements.write_text(f"sglang=={version} --hash=sha256:{pin.wheel}\n", "utf-8")
-    command = [sys.executable, *PIP, *WHEEL, "-r", str(requirements), "-d", str(scratch / "wheel")]
-    done = subprocess.run(command, stdout=STDERR, check=False)
-    wheels = [*(scratch / "wheel").glob("*.whl")]
-    if done.returncode or len(wheels) != 1:
-        raise PP3Error(
-            f"pip did not bring the wheel of sglang {version} with sha256 {pin.wheel} (exit {done.returncode}, its"
-            f" reason is above): check its index and the network",
-            Exit.UNAVAILABLE,
-        )
-    return wheels[0]
 
 
 def _check(name: str, content: bytes, pin: str) -> None:

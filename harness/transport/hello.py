@@ -19,7 +19,6 @@ NAME = b"dyadic24-floor-first-v1"
 IDENTITY_BYTES = 32
 CAPABLE = 8  # the bit of `capability` that must be set; the others are ignored
 TAU = 0.7
-CAPABILITY_AT = 1  # place of the one field that is not compared as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
