@@ -91,6 +91,7 @@ def test_assisted_generation_passes(assisted: TransformersEngine, request: pytes
 
 
 @pytest.mark.gpu
+@real
 def test_both_paths_pass_on_a_gpu(models: Path, request: pytest.FixtureRequest) -> None:
     """The receipt names the device; a seed repeats there too."""
     plain = TransformersEngine(models / "target", None, device="cuda")
