@@ -90,6 +90,25 @@ def test_assisted_generation_passes(assisted: TransformersEngine, request: pytes
     assert twice[0] == twice[1]
 
 
+@pytest.mark.gpu
+@real
+def test_both_paths_pass_on_a_gpu(models: Path, request: pytest.FixtureRequest) -> None:
+    """The receipt names the device; a seed repeats there too."""
+    plain = TransformersEngine(models / "target", None, device="cuda")
+    assert plain.facts.settings["device"] == plain.torch.cuda.get_device_name(0)
+    assert plain.model.lm_head.weight.device.type == "cuda"
+    names = ["starts", "top-k", "top-p", "min-p", "bias", "company", "churn", "aborted", "end", "stop"]
+    found, verdict = judged(plain, request.node.nodeid, [*names, "greedy", "logprobs"])
+    assert failed(found, verdict) == set()
+    assert found.breaches == {}
+    assisted = TransformersEngine(models / "target", models / "draft", device="cuda")
+    found, verdict = judged(assisted, request.node.nodeid, ["end", "greedy"])
+    assert failed(found, verdict) == set()
+    assert found.exact["greedy/paths"] == [59, 0]
+    twice = [next(assisted.answers([Ask(number=n, prompt=(1,), length=20, seed=5)], 1)).tokens for n in (1, 2)]
+    assert twice[0] == twice[1]
+
+
 class RawDrafts(TransformersEngine):
     """Drafts are drawn from the filtered law, and the raw one is handed to the verifier (transformers issue 47932)."""
 
