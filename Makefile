@@ -7,7 +7,7 @@ RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/m
 JOBS ?= 2
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
-.PHONY: qualify test test-gpu soak lint format evidence faults bench image sglang vllm-check release-check clean
+.PHONY: qualify test test-gpu soak lint format evidence reference faults bench image sglang vllm-check release-check clean
 .DEFAULT_GOAL := qualify
 
 .venv/ready: pyproject.toml constraints.txt
@@ -39,6 +39,9 @@ format: .venv/ready
 
 evidence: .venv/ready  ## rewrite the README's table of committed evidence
 	.venv/bin/pp3 evidence --write README.md
+
+reference: .venv/ready  ## rewrite docs/reference from the code
+	$(RUN) .venv/bin/python -P -m pp3.harness.reference --write docs/reference
 
 faults: .venv/ready  ## plant every known fault; fails if one escapes
 	$(RUN) .venv/bin/pp3 faults --jobs 2

@@ -1,30 +1,20 @@
 """docs/engine.md says what is so: its commands run as they stand, its tables are those of the code."""
 
 import re
-import shlex
 from pathlib import Path
 
-import pytest
+import documents
 
 from pp3.harness import cli
 from pp3.harness.engine.planted import FAULTS
-from pp3.harness.errors import Exit
 from pp3.targets import chains
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
+PAGE = (documents.DOCS / "engine.md").read_text("utf-8")
 
 
-def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_run(tmp_path: Path) -> None:
     """Line by line, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    [block] = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
-    for line in block.splitlines():
-        words = shlex.split(line)
-        assert words[0] == "pp3"
-        given = [str(found) for word in words[1:] for found in (sorted(tmp_path.glob(word)) if "*" in word else [word])]
-        assert cli.run(given) == Exit.OK, line
-    said = capsys.readouterr().out
+    said = "".join(one.said for one in documents.play(documents.DOCS / "engine.md", tmp_path))
     assert "PASS: no evidence against the law of pp3-reference 1 with a draft model in 20,000 tokens" in said
     assert "VERIFIED verdict=PASS" in said
 

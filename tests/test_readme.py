@@ -1,24 +1,21 @@
-"""The README says what is so: its commands run, the campaign loads, links lead, the table is computed."""
+"""The README says what is so: its commands run, the campaign loads, the table is computed. Links: test_docs.py."""
 
-import os
 import re
-import shlex
 import shutil
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 
+import documents
 import pytest
 
 from pp3.harness import campaign, cli
-from pp3.harness.cli import commands
 from pp3.harness.evidence import survey_table, table
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
-COMMANDS = [line for language, block in BLOCKS if language == "sh" for line in block.splitlines()]
+PAGE = ROOT / "README.md"
+README = PAGE.read_text("utf-8")
+COMMANDS = documents.commands(PAGE)
 INLINE = re.findall(r"`((?:make|pp3) [a-z][^`]*)`", README)
 LONG = {  # not run here, and why
     "make qualify": "half a minute; test_cli.py runs a small campaign to its receipt",
@@ -88,23 +85,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-def typed(line: str, checkout: Path) -> subprocess.CompletedProcess[str]:
+def typed(line: str, checkout: Path) -> documents.Done:
     """A line of the README in a checkout without a GPU; RECEIPT is that of the bridge."""
     for shown, instead in ON_A_CPU.items():
         line = line.replace(shown, instead)
     if "RECEIPT" in line:
         receipt = min((checkout / "receipts" / "runs").glob("*.json"))
         line = line.replace("RECEIPT", receipt.relative_to(checkout).as_posix())
-    _, *words = shlex.split(line)
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "pp3.harness.cli", *words],
-        cwd=checkout,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(checkout)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return documents.typed(line, checkout, checkout)
 
 
 PRINTED = {
@@ -154,16 +142,6 @@ def test_make_evidence_writes_the_table_that_pp3_evidence_prints(tmp_path: Path)
     assert (tmp_path / "README.md").read_text("utf-8") == text
 
 
-@pytest.mark.parametrize("line", [line for line in [*COMMANDS, *INLINE] if line.startswith("pp3 ")])
-def test_each_pp3_command_has_the_options_it_is_shown_with(line: str) -> None:
-    """Those too that take too long to run here."""
-    _, name, *rest = line.split()
-    command = commands.commands[name]
-    options = {option for parameter in command.params for option in parameter.opts}
-    used = {word for word in rest if word.startswith("--")}
-    assert used <= options, f"{line}: {used - options}"
-
-
 @pytest.mark.parametrize("line", [line for line in [*COMMANDS, *INLINE] if line.startswith("make ")])
 def test_each_make_target_exists(line: str) -> None:
     """A renamed target breaks the README."""
@@ -173,14 +151,8 @@ def test_each_make_target_exists(line: str) -> None:
 
 def test_the_campaign_loads(tmp_path: Path) -> None:
     """The example file is a campaign."""
-    [text] = [block for language, block in BLOCKS if language == "toml"]
+    [block] = [block for block in documents.blocks(PAGE) if block.language == "toml"]
     path = tmp_path / "mine.toml"
-    path.write_text(text, "utf-8")
+    path.write_text(block.text, "utf-8")
     loaded = campaign.load(path)
     assert [target.name for target in loaded.targets] == ["sparse-tail", "mine"]
-
-
-def test_every_link_leads_somewhere() -> None:
-    """Relative links only, to files that exist."""
-    for link in re.findall(r"\]\(([^)]+)\)", README):
-        assert (ROOT / link).exists(), link

@@ -231,7 +231,7 @@ def test_a_p_value_on_its_level_decides_nothing(ratio: float, near: bool, some: 
 
 def test_a_check_on_its_level_is_named(chosen: Campaign, clean: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest passes, so that it alone makes the verdict."""
-    judge = verdict.judge
+    judge = battery.judge
     first: list[str] = []
 
     def on_level(*arguments: Any) -> battery.TestResult:

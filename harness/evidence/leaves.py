@@ -1,4 +1,4 @@
-"""What stands behind every leaf of a receipt: the table of docs/receipts.md, printed by this module.
+"""What stands behind every leaf of a receipt: the tables of docs/reference/receipt.md (harness/reference).
 
 derived: `pp3 verify` works it out from other leaves, or it is fixed, and any other value is refused.
 bound: a digest holds it, in the receipt or of a file; who changes it must change the digest, or the file.
@@ -8,7 +8,6 @@ A rule is a path and covers whatever lies below it; the longest that fits a leaf
 list.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -317,7 +316,3 @@ def render() -> str:
 
 def _place(rule: Rule) -> tuple[int, str]:
     return list(Held).index(rule.held), rule.path
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())
