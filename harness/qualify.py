@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from pp3.harness.seeds import Seed
 from pp3.harness.terminal import Column, kept, labelled, sentence, table
 from pp3.harness.verdict import Judgement, Verdict, conclude
 
+WAITING = "kernels in the interpreter"  # the stage of a run in which this process waits for others
 CODES = {
     Verdict.PASS: Exit.OK,
     Verdict.TOLERATED: Exit.OK,
@@ -58,6 +61,8 @@ def run_command(
         def progress(stage: str, done: int, total: int) -> None:
             release()  # the workers have started by the first progress
             bar.update(stage, done, total)
+            if stage == WAITING and not done:
+                load_page()
 
         measured = run(chosen, seed, where, progress)
     return finish(chosen, seed, number, how, started, measured, folders, as_json, clock)
@@ -180,6 +185,12 @@ def refuse_contradiction(device: str, require_gpu: bool) -> None:
 def shown(path: Path) -> str:
     """A path as short as it can be written from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def load_page() -> None:
+    """Load what draws the page, where it is installed."""
+    with suppress(ImportError):
+        import_module("pp3.harness.report.render")
 
 
 def page_of(statement: dict[str, Any], written: Path, folder: Path) -> Path | None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
-from scipy import stats
 
 from pp3.harness.engine.cells import Look
 from pp3.harness.engine.plan import Plan
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw, label_of, log_axis
+from pp3.harness.special import special
 
 Row = dict[str, Any]
 LEAST = 1e-12  # what a smaller p over its level is drawn as
@@ -121,7 +121,7 @@ def ranks_picture(name: str, plan: Plan, counts: Mapping[str, Sequence[int]]) ->
         return None
     total = sum(len(one[1]) for one in lanes)
     shown = sorted(lanes, key=lambda one: -float(np.abs(one[1]).max()))[:MOST_LANES]
-    limit = float(stats.norm.isf(plan.spec.alpha / 2 / total))
+    limit = float(-special.ndtri(plan.spec.alpha / 2 / total))
     worst = shown[0]
     title = "Where tokens lie in their laws"
     beyond = sum(int((np.abs(one[1]) > limit).sum()) for one in lanes)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from scipy import stats
 
+from pp3.harness import tails
 from pp3.harness.design import Method
 from pp3.harness.report.judged import Judged
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw
@@ -93,7 +93,7 @@ def too_good(found: Ladder) -> npt.NDArray[np.bool_]:
 
 def _band(count: int) -> tuple[Floats, Floats]:
     k, rest = np.arange(1, count + 1), np.arange(count, 0, -1)
-    return stats.beta.ppf(SIDE, k, rest), stats.beta.isf(SIDE, k, rest)
+    return tails.beta_ppf(SIDE, k, rest), tails.beta_isf(SIDE, k, rest)
 
 
 def _finding(found: Ladder) -> str:

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from scipy import stats
 
 from pp3.harness.battery import expected_of, grouped
 from pp3.harness.cells import Event
 from pp3.harness.design import Check
 from pp3.harness.report.judged import Judged
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WARN, WIDTH, Picture, draw, label_of
+from pp3.harness.special import special
 from pp3.harness.trial.findings import outcome_name
 
 MOST_PANELS = 14  # of a picture
@@ -101,7 +101,7 @@ def law_picture(name: str, title: str, checks: Sequence[Check], judged: Judged) 
         worst = sorted(range(len(panels)), key=lambda at: -float(np.abs(panels[at].residual).max()))[:MOST_PANELS]
         shown = [panels[at] for at in sorted(worst)]
     total = sum(len(one.residual) for one in panels)
-    limit = float(stats.norm.isf(judged.alpha / (2 * total)))
+    limit = float(-special.ndtri(judged.alpha / (2 * total)))
     finding = _finding(panels, total, limit)
 
     def plot(figure: Figure) -> None:
@@ -132,7 +132,7 @@ def _finding(panels: Sequence[Panel], total: int, limit: float) -> str:
     at = int(np.abs(worst.residual).argmax())
     beyond = sum(int((np.abs(one.residual) > BAND).sum()) for one in panels)
     outside = sum(int((np.abs(one.residual) > limit).sum()) for one in panels)
-    chance = total * 2 * float(stats.norm.sf(BAND))
+    chance = total * 2 * float(special.ndtr(-BAND))
     judgement = (
         f"{outside:,} beyond the dashed ±{limit:.1f}, where chance puts none"
         if outside

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
-from scipy import stats
 
+from pp3.harness import tails
 from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method
 from pp3.harness.power import Unit
 from pp3.harness.report.judged import Judged, Row
 from pp3.harness.report.pictures.svg import INK, LAW, SOFT, WIDTH, Picture, draw, log_axis
+from pp3.harness.special import special
 
 POINTS = 60
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)))
@@ -91,16 +92,16 @@ def power_picture(name: str, judged: Judged) -> Picture | None:
 def power_of(check: Check, sizes: Floats) -> Floats:
     """Chance that a check rejects a law at these total variations from its null, in the direction that shows least."""
     if check.method is Method.G:
-        critical = stats.chi2.isf(check.alpha, check.df)
-        seen: Floats = stats.ncx2.sf(critical, check.df, 4 * check.events * sizes**2)
+        critical = tails.chi2_isf(check.alpha, check.df)
+        seen: Floats = 1 - special.chndtr(critical, check.df, 4 * check.events * sizes**2)
         return seen
     events, chance = int(check.events), check.chance
-    above = int(stats.binom.isf(check.alpha / 2, events, chance)) + 1
-    below = int(stats.binom.ppf(check.alpha / 2, events, chance)) - 1
+    above = int(tails.binom_isf(check.alpha / 2, events, chance)) + 1
+    below = int(tails.binom_ppf(check.alpha / 2, events, chance)) - 1
     ways = []
     for moved in (chance + sizes, chance - sizes):
         inside = np.clip(moved, 0, 1)
-        power = stats.binom.sf(above - 1, events, inside) + stats.binom.cdf(below, events, inside)
+        power = tails.binom_sf(above - 1, events, inside) + tails.binom_cdf(below, events, inside)
         ways.append(np.where((moved >= 0) & (moved <= 1), power, 1.0))
     least: Floats = np.minimum(*ways)
     return least
