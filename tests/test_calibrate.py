@@ -307,9 +307,22 @@ def test_the_transform_of_a_coin_is_uniform(events: int, chance: float) -> None:
     p = battery.p_values(check, counts)
     mass = stats.binom.pmf(hits, events, chance)
     grid = (np.arange(400) + 0.5) / 400
-    values = np.stack([pit.spread(check, counts, p, np.full(len(hits), u)) for u in grid])
+    values = np.stack([pit.spread(check, counts, p, np.full((1, len(hits)), u)) for u in grid])
     for at in (0.01, 0.1, 0.5, 0.9, 0.99):
         assert float(((values <= at) * mass).sum() / len(grid)) == pytest.approx(at, abs=2 / 400)
+
+
+def test_the_steps_of_two_coins_are_spread(rng: np.random.Generator) -> None:
+    """G of two laws of two groups has steps that twenty bins of 20,000 values show, and their transforms none."""
+    cells = [SimpleNamespace(id=name) for name in "ab"]
+    law, none = np.array([0.06, 0.94]), np.zeros(2, np.int64)
+    pools = [SimpleNamespace(cell=cell, groups=np.array([0, 1]), probabilities=law, strata=none) for cell in cells]
+    check: Any = SimpleNamespace(method=Method.G, cells=tuple(pools), df=2)
+    counts = {name: np.pad(rng.multinomial(2_500, law, 20_000), ((0, 0), (0, 1))) for name in "ab"}
+    p = battery.p_values(check, counts)
+    spread = pit.spread(check, counts, p, rng.random((pit.STREAMS, len(p))))
+    steps, none_left = (stats.chisquare(bins(values, 20)).pvalue for values in (p, spread))
+    assert steps < 1e-6 < 1e-3 < none_left
 
 
 def test_bins_have_their_upper_ends() -> None:

@@ -114,7 +114,7 @@ def _pit(
     battery: Battery, members: list[int], counts: Many, p: Floats, number: Integers, spin: np.random.Generator
 ) -> Floats:
     """Transforms of one check, or outcome, of a kind a campaign, in turn: so they are independent. [campaigns]"""
-    u = spin.random(len(number))
+    u = spin.random((pit.STREAMS, len(number)))
     values = np.empty(len(number))
     chosen = [battery.checks[member] for member in members]
     singles = [(cell, atom) for check in chosen for cell in check.single for atom in range(len(cell.atoms))]
@@ -123,11 +123,11 @@ def _pit(
         mine = number % places == place
         if singles:
             cell, atom = singles[place]
-            values[mine] = pit.outcome(cell, atom, {cell.id: counts[cell.id][mine]}, u[mine])
+            values[mine] = pit.outcome(cell, atom, {cell.id: counts[cell.id][mine]}, u[0, mine])
         else:
             check = chosen[place]
             some = {name: counts[name][mine] for name in cells_read(check)}
-            values[mine] = pit.spread(check, some, p[members[place]][mine], u[mine])
+            values[mine] = pit.spread(check, some, p[members[place]][mine], u[:, mine])
     return values
 
 
