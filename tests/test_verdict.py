@@ -171,6 +171,12 @@ def test_no_file_of_known_answers_is_said_once(chosen: Campaign, clean: Measured
     assert found.reasons == ["known answers: no vectors found"]
 
 
+def test_every_missed_answer_is_counted(chosen: Campaign, clean: Measured) -> None:
+    total = clean.kernels["conform"][0]["total"]
+    found = judged(chosen, clean, CPU, lambda measured: measured.kernels["conform"][0].update(passed=0))
+    assert found.reasons == [f"{total} known answers missed in {KNOWN_ANSWERS[0]}"]
+
+
 def test_two_targets_are_two_times_the_requests(measure: Callable[[Campaign, Seed], Measured]) -> None:
     document = {"targets": ["disjoint", "equal-q"], "requests": 3000, "paired": 40, "batch_sizes": [1], "depths": [4]}
     both = campaigns.of_document(document, "a test")
