@@ -7,7 +7,8 @@ RUN := env PYTHONDONTWRITEBYTECODE=1 TMPDIR=$(SCRATCH) MPLCONFIGDIR=$(SCRATCH)/m
 JOBS ?= 2
 PYTEST := .venv/bin/python -P -m pytest -o cache_dir=$(SCRATCH)/pytest --basetemp=$(SCRATCH)/tests
 
-.PHONY: qualify test test-gpu soak lint format evidence reference faults bench image sglang vllm-check release-check clean
+.PHONY: qualify test test-older-triton test-newest-python test-gpu soak lint format evidence reference faults bench image sglang \
+        vllm-check release-check clean
 .DEFAULT_GOAL := qualify
 
 .venv/ready: pyproject.toml constraints.txt
@@ -21,6 +22,12 @@ qualify: .venv/ready  ## run the default campaign (ARGS="--requests 100000" pass
 
 test: .venv/ready  ## the suite a CPU can run, in JOBS processes; T=pattern picks
 	$(RUN) CUDA_VISIBLE_DEVICES= $(PYTEST) -m 'not gpu and not soak' -n $(JOBS) --dist loadfile $(if $(T),-k '$(T)')
+
+test-older-triton: .venv/ready  ## kernels in the interpreter of the oldest triton that is taken
+	$(RUN) .venv/bin/python -P tests/older_triton.py $(SCRATCH)/older-triton
+
+test-newest-python: .venv/ready  ## what needs no torch, on the newest Python of this machine; a skip is named
+	$(RUN) tests/newest_python.sh $(SCRATCH)
 
 test-gpu: .venv/ready  ## on a GPU, where a skip is a failure
 	$(RUN) PP3_TEST_GPU=1 $(PYTEST) -m gpu

@@ -70,7 +70,9 @@ def _kernel(said: dict[str, Any]) -> Line:
     """The small kernel."""
     name = "small kernel"
     if "error" in said:
-        fix = INSTALL if "ModuleNotFoundError" in said["error"] else "python -m pp3.harness.doctor.child"
+        known = {"ModuleNotFoundError": INSTALL, "InterpreterError": "pip install --upgrade triton"}
+        fixes = [fix for word, fix in known.items() if word in said["error"]]
+        fix = fixes[0] if fixes else "python -m pp3.harness.doctor.child"
         return problem(name, PATHS.sub("", str(said["error"])), fix)
     how = "compiled and run" if said["gpu"] else "run in Triton's interpreter"
     if not said["right"]:

@@ -9,15 +9,17 @@ BLOCK = 256
 
 
 @triton.jit
-def _affine(values_ptr: tl.tensor, out_ptr: tl.tensor, n: int, BLOCK: tl.constexpr) -> None:  # [n] int64 each
+def _flip(values_ptr: tl.tensor, out_ptr: tl.tensor, n: int, times: int, BLOCK: tl.constexpr) -> None:  # [n] int64
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    values = tl.load(values_ptr + at, mask=at < n, other=0)
-    tl.store(out_ptr + at, values * 3 + 1, mask=at < n)
+    bits = tl.load(values_ptr + at, mask=at < n, other=0).to(tl.uint32)
+    for _ in range(tl.load(values_ptr + times)):  # triton 3.6 cannot interpret it under NumPy 2.4
+        bits = ~bits
+    tl.store(out_ptr + at, bits.to(tl.int64), mask=at < n)
 
 
 def right(device: str) -> bool:
     """Whether its integers are those they must be; -1 stands wherever nothing was written."""
     values = torch.arange(N, dtype=torch.int64, device=device)
     out = torch.full_like(values, -1)
-    _affine[(triton.cdiv(N, BLOCK),)](values, out, N, BLOCK=BLOCK)
-    return bool(torch.equal(out.cpu(), torch.arange(N, dtype=torch.int64) * 3 + 1))
+    _flip[(triton.cdiv(N, BLOCK),)](values, out, N, 3, BLOCK=BLOCK)
+    return bool(torch.equal(out.cpu(), (1 << 32) - 1 - torch.arange(N, dtype=torch.int64)))
