@@ -262,6 +262,7 @@ RARE_CELLS = (cell([2, 3, 5]), cell([1, 3, 4], context=1), cell([1, 1], context=
 RARE_CHECK = dataclasses.replace(check_of(), method=Method.RARE, single=RARE_CELLS)
 RARE_COUNTS: dict[str, tuple[list[list[int]], int, int]] = {  # counts, and the cell and outcome of the smallest tail
     "too many": ([[9, 2, 1, 0], [1, 3, 4, 0], [0, 0, 0]], 0, 0),
+    "too many, evenly": ([[10, 2, 1, 0], [1, 3, 4, 0], [0, 0, 0]], 0, 0),
     "too few": ([[2, 3, 5, 0], [0, 20, 24, 0], [0, 0, 0]], 1, 0),
     "the last of a cell": ([[2, 2, 15, 50], [1, 3, 4, 90], [0, 0, 0]], 0, 2),
 }
@@ -280,6 +281,15 @@ def test_the_rarest_outcome_is_judged_among_all(rows: list[list[int]], at: int, 
     assert found.p == pytest.approx(float(16 * min(least)), rel=1e-12)
     assert found.p < 1
     assert found.worst == f"{RARE_CELLS[at].id}: outcome {outcome}"
+
+
+def test_rare_outcomes_of_many_campaigns_are_judged_as_each_alone() -> None:
+    """Rows of equal totals, in which counts come again."""
+    rows = [[[9, 2, 1, 0], [2, 2, 8, 0], [9, 2, 1, 0], [1, 9, 2, 0]], [[1, 3, 4, 0]] * 4, [[0, 0, 0]] * 4]
+    many = {one.id: np.array(row) for one, row in zip(RARE_CELLS, rows, strict=True)}
+    alone = [judge(RARE_CHECK, {name: row[i].tolist() for name, row in many.items()}, 0.999).p for i in range(4)]
+    assert battery.p_values(RARE_CHECK, many).tolist() == alone
+    assert len(set(alone)) == 3
 
 
 def test_no_rare_outcome_is_no_evidence() -> None:
