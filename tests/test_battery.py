@@ -106,6 +106,32 @@ def test_groups_are_merged_before_they_are_judged() -> None:
     assert min(apart) > 100
 
 
+@pytest.mark.parametrize("atoms", [2, 3, 5, 7, 9])
+def test_what_is_left_joins_the_last_group(atoms: int) -> None:
+    """Of equal atoms two make a group: an odd one is the last group's third, be the groups odd or even in number."""
+    pooled = pool(cell([1] * atoms), 20 * atoms, 40)
+    if atoms < 4:
+        assert pooled is None
+        return
+    groups = [min(atom // 2, atoms // 2 - 1) for atom in range(atoms)]
+    assert pooled is not None
+    assert pooled.groups.tolist() == groups
+    assert pooled.probabilities.tolist() == pytest.approx([groups.count(one) / atoms for one in range(atoms // 2)])
+    assert pooled.df == atoms // 2 - 1
+
+
+def test_strata_that_decide_are_numbered_in_turn() -> None:
+    """Four strata of two atoms each, of which the second is too rare to decide: three are left, a degree each."""
+    shares, strata = [30, 30, 1, 1, 20, 40, 50, 10], [0, 0, 1, 1, 2, 2, 3, 3]
+    pooled = pool(dataclasses.replace(cell(shares), strata=np.array(strata)), 1820, 100)
+    assert pooled is not None
+    assert pooled.strata.tolist() == [0, 0, 1, 1, 2, 2]
+    assert pooled.groups.tolist() == [0, 1, -1, -1, 2, 3, 5, 4]
+    assert pooled.probabilities.tolist() == pytest.approx([1 / 2, 1 / 2, 1 / 3, 2 / 3, 1 / 6, 5 / 6])
+    assert pooled.df == 3
+    assert pooled.events == pytest.approx(1820 * 180 / 182)
+
+
 def test_no_events_are_no_evidence() -> None:
     assert statistics(pooled_of(SHARES), [0] * 7) == (0.0, 0.0)
 
@@ -262,6 +288,7 @@ RARE_CELLS = (cell([2, 3, 5]), cell([1, 3, 4], context=1), cell([1, 1], context=
 RARE_CHECK = dataclasses.replace(check_of(), method=Method.RARE, single=RARE_CELLS)
 RARE_COUNTS: dict[str, tuple[list[list[int]], int, int]] = {  # counts, and the cell and outcome of the smallest tail
     "too many": ([[9, 2, 1, 0], [1, 3, 4, 0], [0, 0, 0]], 0, 0),
+    "too many, evenly": ([[10, 2, 1, 0], [1, 3, 4, 0], [0, 0, 0]], 0, 0),
     "too few": ([[2, 3, 5, 0], [0, 20, 24, 0], [0, 0, 0]], 1, 0),
     "the last of a cell": ([[2, 2, 15, 50], [1, 3, 4, 90], [0, 0, 0]], 0, 2),
 }
@@ -280,6 +307,15 @@ def test_the_rarest_outcome_is_judged_among_all(rows: list[list[int]], at: int, 
     assert found.p == pytest.approx(float(16 * min(least)), rel=1e-12)
     assert found.p < 1
     assert found.worst == f"{RARE_CELLS[at].id}: outcome {outcome}"
+
+
+def test_rare_outcomes_of_many_campaigns_are_judged_as_each_alone() -> None:
+    """Rows of equal totals, in which counts come again."""
+    rows = [[[9, 2, 1, 0], [2, 2, 8, 0], [9, 2, 1, 0], [1, 9, 2, 0]], [[1, 3, 4, 0]] * 4, [[0, 0, 0]] * 4]
+    many = {one.id: np.array(row) for one, row in zip(RARE_CELLS, rows, strict=True)}
+    alone = [judge(RARE_CHECK, {name: row[i].tolist() for name, row in many.items()}, 0.999).p for i in range(4)]
+    assert battery.p_values(RARE_CHECK, many).tolist() == alone
+    assert len(set(alone)) == 3
 
 
 def test_no_rare_outcome_is_no_evidence() -> None:
