@@ -18,7 +18,7 @@ USED = (
     "gammaincinv",
     "ndtr",
 )
-USED += ("ndtri", "pdtr", "pdtrik", "rel_entr", "xlogy")
+ALSO = ("ndtri", "pdtr", "pdtrik", "rel_entr", "xlogy")
 
 
 def python(code: str) -> str:
@@ -32,7 +32,7 @@ def test_the_package_is_not_loaded() -> None:
 
 @pytest.mark.parametrize("first", [BEFORE, "import scipy.special"], ids=["ours-first", "the-package-first"])
 def test_every_function_is_the_packages_own(first: str) -> None:
-    asked = f"all(getattr(special, name) is getattr(scipy.special, name) for name in {USED})"
+    asked = f"all(getattr(special, name) is getattr(scipy.special, name) for name in {(*USED, *ALSO)})"
     assert python(f"{first}\nimport scipy.special\n{BEFORE}\nprint({asked})") == "True"
 
 
