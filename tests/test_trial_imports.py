@@ -21,6 +21,7 @@ LIGHT = {
     "help of a command": "from pp3.harness.cli import run; run(['qualify', '--help'])",
     "version": "from pp3.harness.cli import run; run(['--version'])",
     "verification": "import pp3.harness.evidence.verify, pp3.harness.evidence.trial, pp3.harness.evidence.survey",
+    "verification of other kinds": "from pp3.harness.evidence import campaign, engine, exact, probe",
     "the page of a trial": "import pp3.harness.report.trial",
     "the judge": "import pp3.harness.trial.judge",
     "the command's own process": "import pp3.harness.trial.command, pp3.harness.trial.survey, pp3.harness.trial.parent",

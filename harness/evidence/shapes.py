@@ -7,7 +7,6 @@ import msgspec
 
 from pp3.harness.errors import ReceiptError
 from pp3.harness.evidence.parts import (
-    BandwidthShape,
     CalibratedShape,
     CellShape,
     Count,
@@ -17,13 +16,10 @@ from pp3.harness.evidence.parts import (
     EnumerationShape,
     ExactShape,
     ExecutionShape,
-    FiguresShape,
     KernelsShape,
-    OverlayShape,
     PairedShape,
     PathShape,
     PolicyShape,
-    ProbedShape,
     ReplacedShape,
     SamplerShape,
     SeedShape,
@@ -31,9 +27,17 @@ from pp3.harness.evidence.parts import (
     StrayShape,
     Strict,
     SubjectShape,
-    SurveyRowShape,
     TailShape,
     TimingShape,
+)
+from pp3.harness.evidence.probe_parts import (
+    BandwidthShape,
+    FiguresShape,
+    ProbedShape,
+)
+from pp3.harness.evidence.trial_parts import (
+    OverlayShape,
+    SurveyRowShape,
     TrialCellShape,
     TrialSamplerShape,
     TrialStrayShape,
