@@ -48,7 +48,9 @@ def entries(
     turn = tl.arange(0, COUNT // RUN_SIZE)[None, :, None] + FIRST // RUN_SIZE
     within = tl.arange(0, RUN_SIZE)[None, None, :]
     token = (turn << TURN_BITS) + (group << RUN_BITS) + within
-    upper = tl.load(row_ptr + token, mask=token < vocab, other=INFINITY - 0x8000).to(tl.int32) << 16
+    inside = token < vocab
+    pattern = tl.load(row_ptr + token, mask=inside, other=0)  # Triton 3.6 spoils a negative `other` of 16 bits
+    upper = tl.where(inside, pattern, INFINITY - 0x8000).to(tl.int32) << 16
     sign = upper >> 31
     place = ((INFINITY - 0x8000) << 16) + INDEX - (turn << RUN_BITS) - within
     return (upper ^ (sign & 0x7FFF0000)) - (sign << 16) + place
