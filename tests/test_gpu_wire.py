@@ -78,6 +78,7 @@ class Landing:
 
 @pytest.mark.parametrize("place", list(Place))
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")  # that it is a prototype
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")  # of one cycle, which is all there is
 def test_a_round_needs_no_host_synchronisation(place: Place, tmp_path: Path, rng: np.random.Generator) -> None:
     """Seed and T > 0 reach the drafter from the GPU in the same round; only small copies leave the GPU.
 
