@@ -538,3 +538,63 @@ def test_every_kernel_compiles_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
     kernels += ["group_bests", "select_and_draw"] * 2 + ["judge_and_emit", "tile_masses", "walk_and_emit"]
     assert [name for name, *_ in found] == kernels
     assert all(elf == "True" and int(size) > 1000 for _, elf, size in found)
+
+
+FILLED = """
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from pp3.kernels import groups
+
+
+def build(kernel, types, constants):
+    places = {name: place for place, name in enumerate(kernel.arg_names)}
+    types = dict.fromkeys(constants, "constexpr") | types
+    source = ASTSource(
+        fn=kernel,
+        signature={name: types[name] for name in kernel.arg_names},
+        constexprs={(places[name],): value for name, value in constants.items()},
+        attrs={(places[name],): [["tt.divisibility", 16]] for name in types if name not in constants},
+    )
+    ptx = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4}).asm["ptx"]
+    print(triton.__version__, kernel.__name__, ptx.count("ld.global.v4"), ptx.count("0xffffffffffff"))
+
+
+main, extra = groups.sizes(129_280)  # ends inside a turn of the groups: some entries lie past the row
+chosen = {"INFINITY": 0x7F80, "MAIN": main, "EXTRA": extra, "KEPT": groups.KEPT, "AT_ONCE": 1, "WARPS": groups.WARPS}
+ours = {"logits_ptr": "*i16", "row_stride": "i32", "vocab": "i32", "best_ptr": "*i32"}
+build(groups.group_bests, ours, chosen | {"LANES": groups.LANES, "DEPENDENT": True})
+"""
+NEGATIVE = """
+
+@triton.jit
+def planted(x_ptr, y_ptr, n):
+    i = tl.arange(0, 1024)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n, other=-128))
+
+
+build(planted, {"x_ptr": "*i16", "y_ptr": "*i16", "n": "i32"}, {})
+"""
+
+
+def test_a_load_of_16_bytes_fills_no_lane_with_another_value(tmp_path: Path) -> None:
+    """Triton 3.6 extends the sign of a negative 16-bit `other` over the value beside it: NaN, so that a row fails."""
+    script = tmp_path / "filled.py"  # a jitted function is read from its file
+    script.write_text(FILLED + NEGATIVE, "utf-8")
+    inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    added = {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(tmp_path / "cache"), "TRITON_DEFAULT_FP_FUSION": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=inherited | added | {"CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (version, _, wide, spoilt), (_, _, _, planted) = (line.split() for line in done.stdout.splitlines())
+    assert int(wide) >= 1
+    assert int(spoilt) == 0
+    assert (int(planted) > 0) == version.startswith("3.6.")
