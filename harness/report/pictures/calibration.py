@@ -113,7 +113,8 @@ def kinds_picture(name: str, level: Row) -> Picture:
     finding = f"{outside} of {bins} bins lie more than 3.29 standard deviations from the {each:,.0f} expected."
 
     def plot(figure: Figure) -> None:
-        panels = figure.subplots(lines, COLUMNS, squeeze=False, sharex=True, sharey=True, gridspec_kw={"wspace": 0.12})
+        spaces = {"wspace": 0.12, "hspace": 0.35}
+        panels = figure.subplots(lines, COLUMNS, squeeze=False, sharex=True, sharey=True, gridspec_kw=spaces)
         for axes in panels.ravel()[len(kinds) :]:
             axes.set_visible(False)
         for axes, kind in zip(panels.ravel(), kinds, strict=False):
