@@ -17,9 +17,10 @@ from pp3.harness.qualify_options import qualify
 from pp3.harness.regression.commands import COMMANDS
 
 PATH = click.Path(path_type=Path)
+START = "Start with: pp3 doctor, pp3 init DIR, pp3 qualify --campaign DIR/campaign.toml, then pp3 verify RECEIPT."
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=START)
 @click.version_option(__version__, prog_name="pp3")
 def commands() -> None:
     """Statistical qualification of the samplers inside LLM inference engines."""
@@ -106,9 +107,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         return int(commands.main(arguments, prog_name="pp3", standalone_mode=False) or Exit.OK)
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        where = f"; see {context.command_path} --help" if context else ""
-        click.echo(f"pp3: error: {error.format_message()}{where}", err=True)
+        click.echo(f"pp3: error: {_usage(error)}", err=True)
         return error.exit_code
     except PP3Error as error:
         click.echo(f"pp3: error: {error}", err=True)
@@ -126,6 +125,22 @@ def run(arguments: list[str] | None = None) -> int:
         traceback.print_exc()
         click.echo("pp3: internal error; please report the lines above", err=True)
         return Exit.INTERNAL
+
+
+def _usage(error: click.ClickException) -> str:
+    """What click says of a command line, and the way out."""
+    said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if context is None:
+        return said
+    if context.command is qualify and isinstance(error, click.NoSuchOption):
+        from pp3.harness.campaign import CampaignSpec
+
+        key = error.option_name.lstrip("-").replace("-", "_")
+        if key in CampaignSpec.__struct_fields__:
+            return f"{error.option_name} is no option: {key} is a key of a campaign file (--campaign FILE)"
+    if context.command is qualify and "unexpected extra argument" in said:
+        said += "; a campaign file is given as --campaign FILE, a sampler as --sampler NAME"
+    return f"{said}; see {context.command_path} --help"
 
 
 if __name__ == "__main__":

@@ -146,7 +146,8 @@ def _lines(measured: Measured, judgement: Judgement) -> list[str]:
     ]
     head = Column(head="exact checks of"), Column(head="compared", right=True), Column(head="differ", right=True)
     family = ", ".join(f"{row['target']} {float(row['pearsonP']):.3g}" for row in judgement.seed_family)
-    decides_nothing = f"Pearson p: {family} (against {SEED_FAMILY_ALPHA:g} each; decides nothing)"
+    against = f"(against {SEED_FAMILY_ALPHA:g} each; decides nothing)"
+    decides_nothing = f"Pearson p: {family} {against}" if family else "too few events for any"
     return [
         *sentence(judgement.sentence),
         *scoreboard.lines(scores),

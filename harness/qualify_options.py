@@ -102,7 +102,8 @@ def qualify(
     if sampler in (None, "", OURS):
         for option, value in (("--image", image), ("--target", targets), ("--jobs", jobs != 1)):
             if value:
-                raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file")
+                way = "its key `targets` chooses" if option == "--target" else "or give another --sampler"
+                raise CampaignError(f"{option} is for other samplers; {OURS} has its campaign file: {way}")
         if where.asked:
             from pp3.harness.operations.command import run_any
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pp3.harness.battery import TestResult
 from pp3.harness.cells import Event
+from pp3.harness.design import TOO_FEW
 from pp3.harness.power import Unit
 from pp3.harness.terminal import Column, Fit, labelled, table
 from pp3.harness.trial.findings import Effect
@@ -34,6 +35,8 @@ def lines(scores: Scores) -> list[str]:
     said = _deviating(scores, sorted(named, key=_strength))
     said += [line for why in others[:MOST] for line in labelled("also", why)]
     said += _more(len(others), "reasons")
+    if any(TOO_FEW in why for why in scores.reasons):
+        said += labelled("way out", "more requests: --requests N, or --detect TV, which says how many that takes")
     return ["", *said, *([""] if said else []), *_kinds(scores.tests)]
 
 

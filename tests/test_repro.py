@@ -300,10 +300,11 @@ def test_a_script_is_short(failing: dict[str, Path], tmp_path: Path) -> None:
             Exit.USAGE,
             "did you mean invalidated/depth-4/",
         ),
+        ([], Exit.USAGE, "say which check: --check ID; in this receipt those that fail: "),
         (["--check", "nothing"], Exit.USAGE, "those that fail: "),
         (["--check", "disjoint/depth-4/proposal/position-0"], Exit.USAGE, "its outcome is pass"),
     ],
-    ids=["near", "far", "passes"],
+    ids=["near", "none", "far", "passes"],
 )
 def test_bad_input_is_named(
     arguments: list[str], code: Exit, said: str, failing: dict[str, Path], capsys: pytest.CaptureFixture[str]

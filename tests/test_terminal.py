@@ -217,6 +217,13 @@ def board(verdict: Verdict, *tests: Judged, reasons: tuple[str, ...] = ()) -> st
     )
 
 
+def test_too_few_events_have_a_way_out() -> None:
+    """Where that is the reason, and nowhere else."""
+    few = ("t/depth-0/token/position-0: too few events for two groups of cells",)
+    assert "--requests N" in board(Verdict.INCONCLUSIVE, judged(), reasons=few)
+    assert "--requests N" not in board(Verdict.FAIL, judged(), reasons=("t/depth-0/kept/position-0: off",))
+
+
 def test_what_failed_where_and_how_much_comes_first() -> None:
     """The impossible first, then what is furthest below its level; sums of laws last; then every kind of check."""
     many = [judged(id=f"t/depth-0/token/{at}", p=10.0**-at) for at in range(10, 20)]

@@ -153,6 +153,15 @@ AT_ONCE: dict[str, tuple[list[str], str]] = {
     ),
     "no processes": (["--sampler", "mine.py:Mine", "--jobs", "0"], "--jobs 0: it must be from 1 to 64"),
     "processes for our own": (["--jobs", "2"], "--jobs is for other samplers; pp3-top32 has its campaign file"),
+    "a target for our own": (
+        ["--target", "whole"],
+        "--target is for other samplers; pp3-top32 has its campaign file: its key `targets` chooses",
+    ),
+    "a key as an option": (["--alpha", "0.05"], "--alpha is no option: alpha is a key of a campaign file"),
+    "a campaign file as an argument": (
+        ["c.toml"],
+        "Got unexpected extra argument (c.toml); a campaign file is given as --campaign FILE",
+    ),
     "no TOML": (["--campaign", "c.toml", "alpha = "], "c.toml: not TOML: "),
     "no file": (["--campaign", "d.toml"], "d.toml: No such file or directory; give the path of a campaign file"),
     "a campaign's sampler that is not there": (

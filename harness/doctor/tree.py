@@ -43,7 +43,7 @@ def image() -> Line:
 
 def state(root: Path) -> Line:
     """The commit, and whether anything differs from it."""
-    name = "git"
+    name = "commit"
     if shutil.which("git") is None or not (root / ".git").exists():
         return note(name, "the checkout is a copy without history", "git clone URL")
     commit, changed = (_git(root, *words) for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain")))

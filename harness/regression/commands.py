@@ -58,7 +58,7 @@ def replay(
 
 @click.command()
 @click.argument("receipt", type=PATH)
-@click.option("--check", required=True, help="A check that failed, by its id in the receipt.")
+@click.option("--check", default="", help="A check that failed, by its id in the receipt. Without it they are named.")
 @click.option("--out", type=PATH, help="File to write. Default: repro-CHECK.py, here.")
 def repro(receipt: Path, check: str, out: Path | None) -> int:
     """Write a script that shows one failed check without PP3: plain Python, exit 1 while it stands."""

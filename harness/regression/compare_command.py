@@ -65,7 +65,8 @@ def lines(old: Opened, new: Opened, found: Comparison) -> list[str]:
     said = [*sentence(found.sentence), "", *_both(old, new), ""]
     for topic in Topic:
         rows = [row for row in found.differences if row.topic is topic]
-        count = f"{len(rows)} differ{'s' * (len(rows) == 1)}" if rows else "the same"
+        same = "the same name, version and claims" if topic is Topic.SAMPLER else "the same"
+        count = f"{len(rows)} differ{'s' * (len(rows) == 1)}" if rows else same
         said += _line(topic.value, count)
         if topic is Topic.SOURCES:
             names = [_short(row.name) for row in rows]

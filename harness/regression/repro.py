@@ -46,6 +46,8 @@ def failed(opened: Opened, check: str) -> dict[str, Any]:
     tests = {test["id"]: test for test in opened.predicate["tests"]}
     bad = [name for name, test in tests.items() if test["outcome"] == "fail"]
     those = f"those that fail: {', '.join(bad[:5])}{' ...' if len(bad) > 5 else ''}" if bad else "no check fails"
+    if not check:
+        raise CampaignError(f"say which check: --check ID; in this receipt {those}")
     if check not in tests:
         near = difflib.get_close_matches(check, bad or list(tests), 1) or difflib.get_close_matches(check, tests, 1)
         hint = f"did you mean {near[0]}?" if near else f"in this receipt {those}"

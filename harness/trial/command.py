@@ -181,6 +181,7 @@ def samplers_command(as_json: bool) -> int:
     ]
     cells = [["no" if why else "yes", e.name, f"{e.about} [{why}]" if why else e.about] for e, why in rows]
     yours = "Your own: --sampler module:object or file.py:object; `pp3 init` writes one to start from."
-    for line in [*terminal.table(columns, cells), *terminal.fold(yours, terminal.width())]:
+    can = f"{sum(not why for _, why in rows)} of {len(rows)} can be tried here."
+    for line in [*terminal.table(columns, cells), can, *terminal.fold(yours, terminal.width())]:
         click.echo(line)
     return Exit.OK

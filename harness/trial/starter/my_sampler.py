@@ -13,6 +13,9 @@ class MySampler:
         return Description(name="my-sampler", kind="plain", version="0.1", filters=("temperature",))
 
     def run(self, batch: Batch) -> torch.Tensor:
-        """Tokens [n]. batch.logits is [n, vocab] fp32, batch.temperature [n]; batch.top_k, top_p, min_p, seeds, ..."""
+        """Tokens [n]. batch.logits is [n, vocab] fp32, batch.temperature [n]; batch.top_k, top_p, min_p, seeds, ...
+
+        What a batch offers, to a verifier too, is in docs/samplers.md.
+        """
         probs = torch.softmax(batch.logits / batch.temperature[:, None], dim=-1)
         return torch.multinomial(probs, 1, generator=batch.generator)[:, 0]
