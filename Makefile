@@ -21,6 +21,7 @@ qualify: .venv/ready  ## run the default campaign (ARGS="--requests 100000" pass
 	.venv/bin/pp3 qualify $(ARGS)
 
 test: .venv/ready  ## the suite a CPU can run, in JOBS processes; T=pattern picks
+	.venv/bin/python -m compileall -q --invalidation-mode checked-hash pp3 harness kernels targets # or each process a test starts does
 	$(RUN) CUDA_VISIBLE_DEVICES= $(PYTEST) -m 'not gpu and not soak' -n $(JOBS) --dist loadfile $(if $(T),-k '$(T)')
 
 test-older-triton: .venv/ready  ## kernels in the interpreter of the oldest triton that is taken
