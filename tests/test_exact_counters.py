@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pp3.harness import campaign, run
+from pp3.harness import campaign, requests
 from pp3.harness.exact import counters
 from pp3.harness.exact.counters import Ledger
 from pp3.harness.exact.enumeration import Values, differences
@@ -101,8 +101,8 @@ def test_the_walk_numbers_requests_as_the_campaign_does(kept: list[tuple[Batch, 
     ran = [[batch] for batch in some[:10]] + [some[at : at + 2] for at in range(10, len(some), 2)]  # by halves
     walked = list(counters.sampled_requests(campaign.of_document(counters.DOCUMENT, "few")))
     assert [(b[0].target.name, b[0].depth) for b in ran] == [(target.name, depth) for target, depth, *_ in walked]
-    for batches, (_, _, requests, void) in zip(ran, walked, strict=True):
-        assert np.concatenate([b.requests[b.sampled] for b in batches]).tolist() == requests.tolist()
+    for batches, (_, _, asked, void) in zip(ran, walked, strict=True):
+        assert np.concatenate([b.requests[b.sampled] for b in batches]).tolist() == asked.tolist()
         assert (np.concatenate([b.given[b.sampled] == INVALIDATED for b in batches]) == void).all()
 
 
@@ -266,7 +266,7 @@ def test_a_launch_left_out_is_counted(few: Values, monkeypatch: pytest.MonkeyPat
     def shorter(target: Target, depth: int, size: int, seed: Seed, first: int, last: int) -> Batch:
         return sampled_batch(target, depth, size, seed, first, last - 1)
 
-    monkeypatch.setattr(run, "sampled_batch", shorter)
+    monkeypatch.setattr(requests, "sampled_batch", shorter)
     assert {"consumed[0]", "sampled-rows[0]"} <= set(wrong(few))
 
 
