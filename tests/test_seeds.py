@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pp3.harness import campaign, run
+from pp3.harness import campaign, requests, run
 from pp3.harness.campaign import plan_sha256
 from pp3.harness.requests import sampled_batch
 from pp3.harness.samplers.reference import ReferenceSampler
@@ -114,7 +114,7 @@ def test_a_campaign_counts_the_same_in_any_shards(shard: int, monkeypatch: pytes
     seed = Seed.of(plan_sha256(chosen), 3)
     found = []
     for size in (campaign.SHARD, shard):
-        monkeypatch.setattr(run, "SHARD", size)
+        monkeypatch.setattr(requests, "SHARD", size)
         sampler = ReferenceSampler()
         measured = run.Measured(sampler=sampler.describe())
         run._campaign(chosen, seed, sampler, measured, lambda stage, done, total: None)
