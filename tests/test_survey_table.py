@@ -45,6 +45,32 @@ def test_what_does_not_pass_is_named_and_a_control_that_must_fail_is_told_apart(
     )
 
 
+def test_one_that_passes_and_fails_in_a_trial_of_its_own_is_named() -> None:
+    """Only where name and version are those of the trial; one that fails in both is named once."""
+    rows = [row("flashinfer-chain", "1"), row("flashinfer-top-k", "1"), row("flashinfer-min-p", "1", "FAIL")]
+    failing = {("flashinfer-chain", "1"), ("flashinfer-top-k", "2"), ("flashinfer-min-p", "1")}
+    assert survey_table._line("flashinfer", "1", rows, failing) == (
+        "| FlashInfer | 1 | 3 | 2 PASS; FAIL: `min-p`; FAIL in trials of their own: `chain` |"
+    )
+
+
+def test_trials_that_fail_are_read_from_the_tree(tree: Path) -> None:
+    """A superseded one is not counted."""
+    assert survey_table.failing_trials(tree) == set()
+    folder = tree / "receipts" / "evidence" / "trial"
+    shutil.copytree(ROOT / "receipts" / "evidence" / "trial", folder)
+    known = ledger.read(tree / "receipts" / ledger.FILE)
+    current = [path for path in folder.glob("*.json") if known.head(path.stem[-64:]) == path.stem[-64:]]
+    assert survey_table.failing_trials(tree) == {
+        (said["sampler"]["name"], said["sampler"]["version"])
+        for said in (read(path)[1]["predicate"] for path in current)
+        if said["verdict"] == "FAIL"
+    }
+    for path in current:
+        path.unlink()
+    assert survey_table.failing_trials(tree) == set() and list(folder.glob("*.json"))
+
+
 def test_every_sampler_of_the_committed_survey_is_counted_once() -> None:
     path = survey_table.newest(ROOT)
     assert path is not None

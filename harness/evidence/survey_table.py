@@ -1,6 +1,7 @@
 """The README's table of the committed survey: engine by engine and version by version, how many samplers pass, and
 which do not. Made from the newest receipt that the ledger does not call superseded."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ BEGIN, END = "<!-- survey: written by make evidence -->", "<!-- end of survey --
 HEAD = "| engine | version | samplers | verdicts |\n|---|---|---|---|"
 CONTROL = "negative control"
 NAMES = {"vllm": "vLLM", "flashinfer": "FlashInfer", "sglang": "SGLang", "pp3": "PP3's own"}
-PASS = "PASS"
+PASS, FAIL = "PASS", "FAIL"
 Row = dict[str, Any]
 
 
@@ -35,7 +36,8 @@ def render(root: Path | None = None) -> str:
         f"{len(rows)} samplers on {_device(path, rows)}, {predicate['run']['startedUtc'][:10]}, "
         f"torch {versions['torch'].partition('+')[0]}, triton {versions['triton']} ({', '.join(links)}):"
     )
-    return "\n".join([said, "", HEAD, *(_line(*key, found) for key, found in grouped(rows).items())])
+    failing = failing_trials(root)
+    return "\n".join([said, "", HEAD, *(_line(*key, found, failing) for key, found in grouped(rows).items())])
 
 
 def newest(root: Path) -> Path | None:
@@ -46,6 +48,18 @@ def newest(root: Path) -> Path | None:
         sha256 = path.stem.rpartition("-")[2]
         if known.head(sha256) == sha256 and read(path)[1]["predicate"]["kind"] == "survey":
             found = path
+    return found
+
+
+def failing_trials(root: Path) -> set[tuple[str, str]]:
+    """Name and version of the samplers that fail in a committed trial of their own that nothing supersedes."""
+    known = ledger.read(root / "receipts" / ledger.FILE)
+    found = set()
+    for path in sorted((root / "receipts" / "evidence" / "trial").glob("*.json")):
+        sha256 = path.stem.rpartition("-")[2]
+        predicate = read(path)[1]["predicate"]
+        if known.head(sha256) == sha256 and predicate["verdict"] == FAIL:
+            found.add((predicate["sampler"]["name"], predicate["sampler"]["version"]))
     return found
 
 
@@ -73,8 +87,8 @@ def _device(path: Path, rows: list[Row]) -> str:
     return str(device.get("gpu", "a CPU"))
 
 
-def _line(engine: str, version: str, rows: list[Row]) -> str:
-    """One engine in one version: what passes is counted, what does not is named."""
+def _line(engine: str, version: str, rows: list[Row], failing: Collection[tuple[str, str]] = ()) -> str:
+    """One engine in one version: what passes is counted, what does not is named, here or in a trial of its own."""
 
     def short(row: Row) -> str:
         return str(row["name"]).removesuffix(f"-{version}").partition("-")[2]
@@ -89,5 +103,8 @@ def _line(engine: str, version: str, rows: list[Row]) -> str:
         said.append(f"{verdict}: {named([row for row in others if row['verdict'] == verdict])}")
     if meant:
         said.append(f"negative controls, which must fail: {named(meant)}")
+    elsewhere = [row for row in others if row["verdict"] == PASS and (row["name"], row["version"]) in failing]
+    if elsewhere:
+        said.append(f"{FAIL} in trials of their own: {named(elsewhere)}")
     name = NAMES.get(engine, engine)
     return f"| {name} | {version.partition('+')[0]} | {len(rows)} | {'; '.join(said)} |"
