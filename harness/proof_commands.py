@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pp3.harness.count import COUNT
 from pp3.harness.errors import Exit
 
 PATH = click.Path(path_type=Path)
@@ -48,7 +49,7 @@ def oracle(device: str, out: Path | None, as_json: bool) -> int:
 )
 @click.option("--jobs", type=int, default=1, show_default=True, help="Faults at once, each in its own process.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-@click.option("--requests", type=int, help="Of each law, of kernels on a GPU. Default: 1,000,000.")
+@click.option("--requests", type=COUNT, help="Of each law, of kernels on a GPU. Default: 1,000,000.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--markdown", is_flag=True, help="Print docs/faults.md: faults by checks, and what peers would ship.")
 def faults(**options: Any) -> int:
@@ -59,7 +60,7 @@ def faults(**options: Any) -> int:
 
 
 @click.command()
-@click.option("--campaigns", type=int, default=10_000, show_default=True, help="Null campaigns of drawn counts.")
+@click.option("--campaigns", type=COUNT, default=10_000, show_default=True, help="Null campaigns of drawn counts.")
 @click.option(
     "--requests-campaigns", type=int, default=1_000, show_default=True, help="Null campaigns of real requests; 0: none."
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pp3.harness.count import COUNT
 from pp3.harness.engine import options as engines
 from pp3.harness.errors import CampaignError
 
@@ -23,7 +24,7 @@ OVERLAY = "overlay"
 @click.option("--detect", type=float, help="Total variation of a first token's law that must be seen.")
 @click.option("--tolerance", type=float, help="Total variation that is tolerated. Default: 0.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option("--requests", type=int, help="Requests per target, in place of the campaign's.")
+@click.option("--requests", type=COUNT, help="Requests per target, in place of the campaign's.")
 @click.option("--counter", type=int, help="Run number that selects the seed. Default: one past the highest known.")
 @click.option(
     "--jobs",

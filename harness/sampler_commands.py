@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pp3.harness.count import COUNT
 from pp3.harness.errors import Exit
 
 PATH = click.Path(path_type=Path)
@@ -48,7 +49,7 @@ def status(folder: Path, as_json: bool) -> int:
 
 @click.command()
 @click.option("--sampler", "names", multiple=True, help="Only this one; may be repeated. Default: all.")
-@click.option("--requests", type=int, help="Of each law. Default: 2,000,000 or more on a GPU, 20,000 on a CPU.")
+@click.option("--requests", type=COUNT, help="Of each law. Default: 2,000,000 or more on a GPU, 20,000 on a CPU.")
 @click.option("--detect", type=float, help="Total variation that must be seen. Default: 0.005 on a GPU.")
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes at once, several of a slow sampler.")

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import runpy
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -216,3 +217,35 @@ def test_without_transformers_it_says_so(models: Path, capsys: pytest.CaptureFix
         given = ["qualify", "--engine", "transformers", "--checkpoint", str(models / "target"), "--tokens", "20000"]
         assert cli.run(given) == Exit.UNAVAILABLE
     assert "pip install pp3[engine]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise ImportError('huggingface-hub<2.0 is required\\nTry: pip')", "huggingface-hub<2.0 is required; install"),
+        ("import no_such_tokenizers", "no_such_tokenizers is not installed"),
+    ],
+)
+def test_a_package_that_does_not_load_is_told(
+    text: str,
+    said: str,
+    models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With packages that it does not take, or without one that it needs."""
+    (tmp_path / "transformers.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    asked = [
+        "qualify",
+        "--engine",
+        "transformers",
+        "--checkpoint",
+        str(models / "target"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert cli.run(asked) == Exit.UNAVAILABLE
+    assert said in capsys.readouterr().err

@@ -68,7 +68,8 @@ def test_trials_that_fail_are_read_from_the_tree(tree: Path) -> None:
     }
     for path in current:
         path.unlink()
-    assert survey_table.failing_trials(tree) == set() and list(folder.glob("*.json"))
+    assert survey_table.failing_trials(tree) == set()
+    assert list(folder.glob("*.json"))
 
 
 def test_every_sampler_of_the_committed_survey_is_counted_once() -> None:

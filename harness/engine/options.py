@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pp3.harness.count import COUNT
 from pp3.harness.errors import CampaignError
 
 PATH = click.Path(path_type=Path)
@@ -14,7 +15,7 @@ OPTIONS = (
     click.option("--model", metavar="NAME", help="Of an engine at an address: the name it knows the model by."),
     click.option("--checkpoint", type=PATH, metavar="DIR", help="Of an engine: the model it serves (pp3 checkpoint)."),
     click.option("--draft-checkpoint", type=PATH, metavar="DIR", help="Of an engine that speculates: its draft model."),
-    click.option("--tokens", type=int, help="Of an engine: tokens of its longest stream. Default: 1,000,000."),
+    click.option("--tokens", type=COUNT, help="Of an engine: tokens of its longest stream. Default: 1,000,000."),
     click.option("--dtype", help="Of an engine: the dtype it loads the model in. Default: float32."),
     click.option("--concurrency", type=int, help="Of an engine: requests in flight. Default: 16."),
     click.option("--prompts", metavar="ids|text", help="At an address: how prompts are sent. Default: ids."),

@@ -29,14 +29,19 @@ class TransformersEngine:
     def __init__(
         self, checkpoint: Path, draft: Path | None, dtype: str = "float32", device: str = "cpu", seed: int = 0
     ) -> None:
-        """Load the models. PP3Error (69) without transformers or torch, CampaignError for what they cannot load."""
+        """Load the models. PP3Error (69) where they do not load, CampaignError for what they cannot."""
         try:
             self.torch = importlib.import_module("torch")
             self.package = importlib.import_module("transformers")
-        except ImportError as error:
+        except ModuleNotFoundError as error:
             raise PP3Error(
                 f"{error.name} is not installed, and --engine transformers needs it: pip install pp3[engine]",
                 Exit.UNAVAILABLE,
+            ) from None
+        except ImportError as error:  # it is there, with packages that it does not take
+            said = str(error).strip().partition("\n")[0]
+            raise PP3Error(
+                f"transformers does not load: {said}; install what it names, or another version of it", Exit.UNAVAILABLE
             ) from None
         logging.getLogger("transformers").setLevel(logging.ERROR)
         self.device, self.seed, self.dtype = device, seed, getattr(self.torch, dtype)

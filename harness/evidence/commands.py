@@ -69,6 +69,8 @@ def verify(
     if require_verdict and found.verdict != require_verdict:
         click.echo(f"pp3: the verdict is {found.verdict}, {require_verdict} was required", err=True)
         return Exit.NEGATIVE
+    if require_verdict and not as_json:
+        click.echo(f"pp3: the verdict is {found.verdict}, as required", err=True)
     return Exit.OK if found.ok and found.current != "no" and not found.by else Exit.INCONCLUSIVE
 
 

@@ -25,9 +25,7 @@ def run_command(check: str | None, receipt: Path | None, as_json: bool) -> int:
         return Exit.OK
     entry = table.find(check)
     if entry is None:
-        close = table.near(check)
-        hint = f"did you mean {' or '.join(close)}?" if close else "pp3 explain lists all"
-        raise CampaignError(f"{echo(check)}: no such check; {hint}")
+        raise CampaignError(f"{echo(check)}: no such check; {_hint(check)}")
     figures: list[tuple[str, str]] = []
     if receipt is not None:
         from pp3.harness.explain.figures import of_receipt
@@ -39,6 +37,17 @@ def run_command(check: str | None, receipt: Path | None, as_json: bool) -> int:
     for line in lines(entry, figures):
         click.echo(line)
     return Exit.OK
+
+
+def _hint(check: str) -> str:
+    """The way out: a check of nearly this name, or where the law of a target of this name is told."""
+    from pp3.targets import chains, filtered, pairs, policies, toy  # NumPy, which an answer does not need
+
+    known = (toy.NAMES, pairs.NAMES, chains.NAMES, policies.POLICIES, filtered.NAMES)
+    if any(check in names for names in known):
+        return "it is a target, and docs/reference/targets.md tells its law"
+    close = table.near(check)
+    return f"did you mean {' or '.join(close)}?" if close else "pp3 explain lists all"
 
 
 def lines(entry: Entry, figures: list[tuple[str, str]]) -> list[str]:

@@ -62,6 +62,7 @@ def run_command(folder: Path, as_json: bool, as_csv: bool = False) -> int:
     elif rows:
         for line in table(rows):
             click.echo(line)
+        click.echo("the state speaks of pp3's own sources, not of a sampler's file: pp3 compare does", err=True)
     else:
         click.echo(f"no receipt lies under {folder}", err=True)
     return Exit.OK if rows else Exit.NOTHING_RAN
