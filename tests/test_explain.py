@@ -108,6 +108,10 @@ def test_every_committed_check_is_found() -> None:
             assert table.find(row["id"]) is not None, row["id"]
         for row in predicate.get("cases", []):
             assert getattr(table.find(row["id"]), "part", None) is Part.PROBE, row["id"]
+        if predicate["kind"] == "calibration":
+            judged = {name for name, rows in predicate["figures"].items() if all("held" in row for row in rows)}
+            words = {entry.word for entry in table.ENTRIES if entry.part is Part.CALIBRATION}
+            assert words == judged | {"distinct"}
 
 
 def test_every_exact_check_has_an_entry() -> None:
@@ -239,7 +243,14 @@ def test_a_printed_name_is_found(asked: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "hint"),
-    [("tokn", "token"), ("lenght-pair", "length-pair"), ("near/depth-4/tokn/position-0", ""), ("zzz", "lists all")],
+    [
+        ("tokn", "token"),
+        ("lenght-pair", "length-pair"),
+        ("near/depth-4/tokn/position-0", ""),
+        ("zzz", "lists all"),
+        ("whole", "docs/reference/targets.md"),
+        ("k-tie-second", "it is a target"),
+    ],
 )
 def test_an_unknown_name_exits_2_with_near_ones(asked: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = explained(capsys, asked)

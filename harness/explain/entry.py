@@ -17,6 +17,7 @@ class Part(StrEnum):
     ANSWERS = "answers of a whole engine"
     WIRE = "the wire"
     PROBE = "words of a probe"
+    CALIBRATION = "the battery itself"
 
 
 # The public bug classes that planted faults are of, by the K of their names.
@@ -68,6 +69,7 @@ class Entry:
     causes: tuple[int, ...] = ()  # of CAUSES
     planted: tuple[str, ...] = ()  # some of the planted faults whose named check it is
     methods: tuple[str, ...] = ()  # of STATISTICS, the usual one first
+    statistic: str = ""  # where it is none of these
     family: Family | None = None  # whose share of alpha it has a part of
     default: Default | None = None  # of the battery, if the default campaign has it
     sees: str = ""  # what it sees, where no default says so

@@ -1,8 +1,9 @@
-"""What a campaign over the wire is held to besides its laws, and the words of a probe, which judges no law."""
+"""What a campaign over the wire is held to besides its laws, the words of a probe, which judges no law, and what a
+calibration holds the battery to."""
 
 from pp3.harness.explain.entry import Entry, Part
 
-WIRE, PROBE = "docs/integration.md", "docs/performance.md"
+WIRE, PROBE, CALIBRATION = "docs/integration.md", "docs/performance.md", "docs/calibration.md"
 EVERY = "one request in all"
 
 ENTRIES = (
@@ -63,5 +64,51 @@ ENTRIES = (
         sees="the spread that p05 to p95 state",
         fails="PROBED, or FAIL where bits differ",
         page=PROBE,
+    ),
+    Entry(
+        name="calibration:families",
+        part=Part.CALIBRATION,
+        tests="how many campaigns of a sampler that is exactly right the whole battery rejects, at 0.2, 0.05 and 0.01",
+        law="no more than alpha allows, no fewer than its independent checks must",
+        finds="a battery that cries wolf, or one that spends less than its alpha and is blind for it",
+        statistic="the count against both ends of its exact binomial band of 99.9 %",
+        sees="the band in the receipt: at 0.01 of 10,000 campaigns of counts, 58 to 128",
+        required=True,
+        aliases=("families", "rejected"),
+        page=CALIBRATION,
+    ),
+    Entry(
+        name="calibration:far",
+        part=Part.CALIBRATION,
+        tests="the chance that a check rejects a null at its own level of the family's 1e-5, where no campaign reaches",
+        law="all of them together at most 1e-5",
+        finds="a chi-square tail that is too light for the counts it is used on",
+        statistic="exact sums where that is feasible, else weighted draws from a Dirichlet-multinomial",
+        sees="the standard error of the sum, which the receipt states",
+        required=True,
+        aliases=("tails",),
+        page=CALIBRATION,
+    ),
+    Entry(
+        name="calibration:uniform",
+        part=Part.CALIBRATION,
+        tests="the p-values of each kind of check, spread at random over their steps, in 20 bins",
+        law="equal parts",
+        finds="a statistic, or its degrees of freedom, that is not what its p-value takes it for",
+        statistic="G of the bins, chi-square on 19 degrees of freedom; all kinds share a level of 0.001",
+        sees="half of the bins against the others by 0.05 of 10,000 p-values of a kind or 0.15 of 1,000",
+        required=True,
+        page=CALIBRATION,
+    ),
+    Entry(
+        name="calibration:distinct",
+        part=Part.CALIBRATION,
+        tests="whether two null campaigns have the same counts",
+        law="all are different",
+        finds="random numbers that come again, so that a band is narrower than it may be",
+        causes=(11,),
+        sees="one pair of campaigns",
+        required=True,
+        page=CALIBRATION,
     ),
 )

@@ -84,7 +84,10 @@ def said(entry: Entry) -> list[tuple[str, str]]:
         ("finds", entry.finds),
         ("bug classes", causes or "none of the public catalogue by itself"),
         ("planted", _planted(entry)),
-        ("statistic", "; or ".join(STATISTICS[one] for one in entry.methods) or "none: compared exactly"),
+        (
+            "statistic",
+            "; or ".join(STATISTICS[one] for one in entry.methods) or entry.statistic or "none: compared exactly",
+        ),
         ("share of alpha", share(entry)),
         ("power", power(entry)),
         ("if it fails", f"{entry.fails}; {'a PASS needs it' if entry.required else 'a PASS does not wait for it'}"),
@@ -95,6 +98,8 @@ def share(entry: Entry) -> str:
     """Which part of the family's alpha it has."""
     if entry.part is Part.ENGINE:
         return f"an equal part of {ALPHA:g} with every other check of the engine that can decide"
+    if entry.part is Part.CALIBRATION:
+        return "none: it judges the battery, no sampler"
     if entry.family is None:
         return "none" if entry.part is not Part.PROBE else "none: no level, no verdict"
     whole = f"{DEFAULT[entry.family.value]:.0%} of {ALPHA:g} is of the family `{entry.family.value}`, in equal parts"
