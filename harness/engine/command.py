@@ -16,6 +16,7 @@ from pp3.harness.engine.asks import Piece, pieces
 from pp3.harness.engine.contract import Engine
 from pp3.harness.engine.judge import Judgement, Result, conclude, exact_checks
 from pp3.harness.engine.open import IN_PROCESS, Where, open_engine
+from pp3.harness.engine.options import LEFT_OUT
 from pp3.harness.engine.plan import CONCURRENCY, TOKENS, EngineSpec, Plan, make
 from pp3.harness.engine.run import Runner, reseed
 from pp3.harness.engine.spread import spread
@@ -228,6 +229,7 @@ def lines(plan: Plan, found: Found, judged: Judgement) -> list[str]:
         Column(head="wrong", right=True),
     ]
     left = [f"{name}: {reason}" for name, reason in plan.left_out.items()]
+    withheld = plan.facts.settings.get(LEFT_OUT, "")
     return [
         *sentence(judged.sentence),
         *said,
@@ -237,6 +239,7 @@ def lines(plan: Plan, found: Found, judged: Judgement) -> list[str]:
         *table(columns, exact),
         "",
         *(line for why in left for line in labelled("not applicable", why)),
+        *labelled(LEFT_OUT, f"{withheld}, by --without") * bool(withheld),
     ]
 
 

@@ -1,12 +1,14 @@
 """Open the engine that a command names: in process by name, or at an address; and the checkpoints that it serves."""
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pp3.harness.engine.checkpoint import EPSILON, Checkpoint, open_checkpoint
-from pp3.harness.engine.contract import Engine
+from pp3.harness.engine.contract import Engine, Facts
 from pp3.harness.engine.law import Law, logits_of
+from pp3.harness.engine.options import LEFT_OUT
 from pp3.harness.engine.plan import IDS, PROMPTS
 from pp3.harness.engine.reference import ReferenceEngine
 from pp3.harness.engine.tensors import Loaded
@@ -27,6 +29,7 @@ class Where:
     draft: Path | None
     dtype: str
     device: str  # auto, cuda or cpu; of an engine in process
+    without: tuple[str, ...] = ()  # parameters that no request may have
     prompts: str = IDS  # this and the others: of an engine at an address
     dialect: str = "auto"
     timeout_s: float = 120.0  # of a whole answer
@@ -61,7 +64,29 @@ def served(engine: str) -> bool:
 
 
 def open_engine(where: Where, target: Checkpoint, draft: Checkpoint | None) -> Engine:
-    """The engine. PP3Error (69) for one that is not installed, CampaignError for one that cannot be reached."""
+    """The engine. PP3Error (69) for one that is not installed, CampaignError for one that cannot be reached, and for a
+    parameter to leave out that it does not offer."""
+    engine = _opened(where, target, draft)
+    if where.without:
+        try:
+            engine.facts = left_out(engine.facts, where.without)
+        except CampaignError:
+            engine.close()
+            raise
+    return engine
+
+
+def left_out(facts: Facts, names: Iterable[str]) -> Facts:
+    """An engine's facts without some of the parameters that it offers; its settings, which a receipt binds, say so."""
+    for name in names:
+        if name not in facts.supports:
+            raise CampaignError(f"--without {name}: {facts.name} has {', '.join(sorted(facts.supports))}")
+    said = ", ".join(sorted(set(names)))
+    return replace(facts, supports=facts.supports - set(names), settings={**facts.settings, LEFT_OUT: said})
+
+
+def _opened(where: Where, target: Checkpoint, draft: Checkpoint | None) -> Engine:
+    """See open_engine."""
     if where.engine == "transformers":
         from pp3.harness.engine.transformers_engine import TransformersEngine
 

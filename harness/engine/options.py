@@ -18,12 +18,14 @@ OPTIONS = (
     click.option("--tokens", type=COUNT, help="Of an engine: tokens of its longest stream. Default: 1,000,000."),
     click.option("--dtype", help="Of an engine: the dtype it loads the model in. Default: float32."),
     click.option("--concurrency", type=int, help="Of an engine: requests in flight. Default: 16."),
+    click.option("--without", metavar="NAME", multiple=True, help="Of an engine: ask nothing of this parameter."),
     click.option("--prompts", metavar="ids|text", help="At an address: how prompts are sent. Default: ids."),
     click.option("--dialect", metavar="NAME", help="At an address: what it speaks. Default: as its models are owned."),
     click.option("--answer-timeout", type=float, metavar="SECONDS", help="At an address: of an answer. Default: 120."),
     click.option("--retries", type=int, help="At an address: of an answer that did not come whole. Default: 3."),
     click.option("--key-file", type=PATH, metavar="FILE", help="At an address: holds the key that it wants."),
 )
+LEFT_OUT = "left out"  # in a receipt's settings: the parameters of --without
 AT_ADDRESS = {  # options of an engine at an address, by their name here
     "prompts": "prompts",
     "dialect": "dialect",
@@ -60,6 +62,7 @@ def run(given: Mapping[str, Any], others: Mapping[str, Any], shared: Mapping[str
         draft=given["draft_checkpoint"],
         dtype=given["dtype"] or "float32",
         device=shared["device"],
+        without=given["without"],
         **at_address,
     )
     sizes = {name: given[name] for name in ("tokens", "concurrency") if given[name] is not None}
@@ -69,7 +72,7 @@ def run(given: Mapping[str, Any], others: Mapping[str, Any], shared: Mapping[str
 def refuse(given: Mapping[str, Any]) -> None:
     """CampaignError for an option of engines where none is named."""
     for name, value in given.items():
-        if value is not None:
+        if value not in (None, ()):
             raise CampaignError(f"--{name.replace('_', '-')} is for a whole engine; name one with --engine")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from pp3.harness.engine.contract import LOST, REFUSED
 from pp3.harness.engine.judge import said_of
+from pp3.harness.engine.options import LEFT_OUT
 from pp3.harness.engine.plan import TEXT, Plan
 from pp3.harness.engine.tally import TIES
 from pp3.harness.evidence.engine import plan_of
@@ -70,6 +71,8 @@ def limits(plan: Plan, tests: list[Row]) -> list[str]:
         f"An error of the stream's ranks below {plan.resolution:.2g} in total variation could hide.",
         "The law of the model does not depend on attention, positions or the cache: errors there do not show.",
     ]
+    if withheld := plan.facts.settings.get(LEFT_OUT):
+        said.append(f"No request had {withheld}: whoever ran this left it out.")
     if undecided:
         said.append(f"{undecided:,} of {len(tests):,} checks decide nothing at this number of tokens.")
     return said
