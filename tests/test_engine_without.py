@@ -46,7 +46,7 @@ def test_no_request_has_it_and_everything_says_so(
     assert qualify(model, tmp_path / "rest", "--without", "top_k", "--without", "logit_bias") == Exit.OK
     said = capsys.readouterr().out
     assert "left out       logit_bias, top_k, by --without" in said
-    assert "not applicable top-k: the engine does not offer top_k" in said
+    assert "not applicable top-k: top_k is left out by --without" in said
     (receipt,) = (tmp_path / "rest").glob("*.json")
     predicate = json.loads(receipt.read_bytes())["predicate"]
     declared = predicate["plan"]["declared"]
@@ -75,4 +75,4 @@ def test_an_engine_without_seeds_is_judged_by_its_laws(
 ) -> None:
     assert qualify(model, tmp_path / "out", "--without", "seed") == Exit.OK
     said = capsys.readouterr().out
-    assert "not applicable replay: the engine does not offer seed" in said
+    assert "not applicable replay: seed is left out by --without" in said

@@ -13,10 +13,9 @@ import msgspec
 
 from pp3.harness import canonical
 from pp3.harness.engine.asks import Piece, pieces
-from pp3.harness.engine.contract import Engine
+from pp3.harness.engine.contract import LEFT_OUT, Engine
 from pp3.harness.engine.judge import Judgement, Result, conclude, exact_checks
 from pp3.harness.engine.open import IN_PROCESS, Where, open_engine
-from pp3.harness.engine.options import LEFT_OUT
 from pp3.harness.engine.plan import CONCURRENCY, TOKENS, EngineSpec, Plan, make
 from pp3.harness.engine.run import Runner, reseed
 from pp3.harness.engine.spread import spread

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from pp3.harness.engine.contract import Facts
+from pp3.harness.engine.contract import LEFT_OUT, Facts
 from pp3.harness.engine.law import Law, Setting, clear_min_p, clear_top_k, clear_top_p, error, law_of
 from pp3.targets.chains import Chain
 
@@ -25,6 +25,7 @@ COOL, WARM = 0.7, 1.3
 PENALTY = 1.5
 FAVOURED, HINDERED, BANNED = 1.5, -2.0, -100.0  # added to logits
 NOT_OFFERED = "the engine does not offer {}"
+WITHHELD = "{} is left out by --without"
 BOTH = ("starts", "cool", "top-k", "top-p", "min-p", "bias", "penalty", "end")  # with and without drafts
 ALONE_ONLY = "the engine answers one request at a time"
 TOO_NEAR = "at every {} some token lies within the rounding of the border"
@@ -107,7 +108,8 @@ def choose(
 def _reason(condition: Condition, facts: Facts, concurrency: int) -> str:
     lacking = sorted(condition.needs - facts.supports)
     if lacking:
-        return NOT_OFFERED.format(", ".join(lacking))
+        withheld = set(lacking) <= set(facts.settings.get(LEFT_OUT, "").split(", "))
+        return (WITHHELD if withheld else NOT_OFFERED).format(", ".join(lacking))
     if concurrency == 1 and condition.order in (Order.CHURN, Order.REVERSED):
         return ALONE_ONLY
     if concurrency == 1 and (condition.hangs_up or len(condition.settings) > 1):

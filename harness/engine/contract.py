@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+LEFT_OUT = "left out"  # of Facts.settings: parameters that whoever runs it gives no request
 LOST, REFUSED = "lost", "refused"  # attempts that were replaced: their answer did not come whole, or was not begun
 
 

@@ -52,6 +52,7 @@ class Result:
     excluded: float  # the largest that these counts leave possible
     off: float  # total variation of the groups from their law, noise included
     forbidden: int
+    counted: int  # tokens in all: events, those of groups that are not judged, and forbidden ones
     reason: str
     required: bool
 
@@ -129,6 +130,7 @@ def judge(check: Check, counts: Sequence[int], power: float) -> Result:
         excluded=float(excluded),
         off=float(np.abs(found - expected).sum() / 2 / events) if events else 0.0,
         forbidden=forbidden,
+        counted=sum(counts),
         reason=reason,
         required=cell.required,
     )
@@ -150,7 +152,7 @@ def conclude(
         if exact.get(name, [0, 0])[1]
     ]
     against = [test for test in tests if test.outcome == "fail"]
-    failed += [said(test) for test in sorted(against, key=lambda one: (-one.forbidden / max(one.events, 1), one.p))]
+    failed += [said(test) for test in sorted(against, key=lambda one: (-one.forbidden / max(one.counted, 1), one.p))]
     missing = [f"{test.id}: {test.reason}, and a PASS needs it" for test in tests if test.required and test.reason]
     missing += [f"{test.id}: p = {test.p:.2g} lies on its level" for test in tests if _on_level(test)]
     missing += [f"{name}: nothing was compared" for name in exact_checks(plan) if not exact.get(name, [0])[0]]
@@ -236,9 +238,7 @@ def place_of(test: Result) -> str:
 def said(test: Result) -> str:
     """A failed check in words."""
     if test.forbidden:
-        return (
-            f"{place_of(test)}: {test.forbidden:,} of {test.events + test.forbidden:,} have probability 0 ({test.id})"
-        )
+        return f"{place_of(test)}: {test.forbidden:,} of {test.counted:,} have probability 0 ({test.id})"
     p = f"p = {test.p:.2g}" if test.p >= 1e-300 else "p < 1e-300"
     return (
         f"{place_of(test)}: off by about {test.off:.2g} in total variation, {test.detectable:.2g} would be seen "

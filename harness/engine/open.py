@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pp3.harness.engine.checkpoint import EPSILON, Checkpoint, open_checkpoint
-from pp3.harness.engine.contract import Engine, Facts
+from pp3.harness.engine.contract import LEFT_OUT, Engine, Facts
 from pp3.harness.engine.law import Law, logits_of
-from pp3.harness.engine.options import LEFT_OUT
 from pp3.harness.engine.plan import IDS, PROMPTS
 from pp3.harness.engine.reference import ReferenceEngine
 from pp3.harness.engine.tensors import Loaded

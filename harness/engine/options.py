@@ -25,7 +25,6 @@ OPTIONS = (
     click.option("--retries", type=int, help="At an address: of an answer that did not come whole. Default: 3."),
     click.option("--key-file", type=PATH, metavar="FILE", help="At an address: holds the key that it wants."),
 )
-LEFT_OUT = "left out"  # in a receipt's settings: the parameters of --without
 AT_ADDRESS = {  # options of an engine at an address, by their name here
     "prompts": "prompts",
     "dialect": "dialect",

@@ -44,6 +44,7 @@ class TransformersEngine:
                 f"transformers does not load: {said}; install what it names, or another version of it", Exit.UNAVAILABLE
             ) from None
         logging.getLogger("transformers").setLevel(logging.ERROR)
+        importlib.import_module("transformers.utils.logging").disable_progress_bar()
         self.device, self.seed, self.dtype = device, seed, getattr(self.torch, dtype)
         self.model = self._load(checkpoint)
         self.assistant = None if draft is None else self._load(draft)

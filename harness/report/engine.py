@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pp3.harness.engine.contract import LOST, REFUSED
+from pp3.harness.engine.contract import LEFT_OUT, LOST, REFUSED
 from pp3.harness.engine.judge import said_of
-from pp3.harness.engine.options import LEFT_OUT
 from pp3.harness.engine.plan import TEXT, Plan
 from pp3.harness.engine.tally import TIES
 from pp3.harness.evidence.engine import plan_of
