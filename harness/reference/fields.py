@@ -94,7 +94,7 @@ def _tests() -> str:
         detectable=nothing,
         excluded=nothing,
     ).plain()
-    of_engines = judge.Result(**same, look=Look.TOKEN, detectable=0.0, excluded=0.0, off=0.0).plain()
+    of_engines = judge.Result(**same, look=Look.TOKEN, detectable=0.0, excluded=0.0, off=0.0, counted=0).plain()
     rows = [
         (code(name), OF_A_TEST[name], "all" if name in of_samplers and name in of_engines else _only(name, of_engines))
         for name in sorted(of_samplers | of_engines)
