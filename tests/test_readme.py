@@ -18,7 +18,7 @@ README = PAGE.read_text("utf-8")
 COMMANDS = documents.commands(PAGE)
 INLINE = re.findall(r"`((?:make|pp3) [a-z][^`]*)`", README)
 LONG = {  # not run here, and why
-    "make qualify": "half a minute; test_cli.py runs a small campaign to its receipt",
+    "make qualify": "half a minute; test_cli_run.py runs a small campaign to its receipt",
     "make test": "this suite",
     "make test-gpu": "needs a GPU",
     "pp3 qualify --require-gpu": "needs a GPU",
