@@ -37,7 +37,7 @@ LONG = {  # not run here, and why
     "./pp3_locked.sh --qualify --detach": "test_locked_detached.py runs the wrapper under a real flock and tmux",
     "pp3 qualify --dir DIR --gpus all": "needs a GPU; test_pieces.py runs processes in place of GPUs",
     "pp3 status DIR": "takes a campaign's folder; test_status.py tables one",
-    "pp3 merge DIR": "takes a campaign's folder; test_pieces.py merges some",
+    "pp3 merge DIR": "takes a campaign's folder; test_pieces_merged.py merges some",
     "pp3 ledger check": "needs the committed receipts; test_ledger.py holds the committed ledger",
 }
 ON_A_CPU = {"--backend cuda": "--backend reference"}  # what takes the place of a GPU here
