@@ -33,7 +33,7 @@ LONG = {  # not run here, and why
     "pp3 repro RECEIPT --check ID": "takes a receipt that fails; test_repro.py runs what it writes",
     "pp3 sign RECEIPT --key KEY": "needs a key; test_signature.py makes keys and signs",
     "pp3 verify RECEIPT --key ALLOWED_SIGNERS": "needs a signature; test_signature.py verifies them",
-    "pp3 report RECEIPT --junit checks.xml": "test_report_several.py writes it and reads it",
+    "pp3 report RECEIPT --junit checks.xml": "test_report_junit.py writes it and reads it",
     "./pp3_locked.sh --qualify --detach": "test_locked_detached.py runs the wrapper under a real flock and tmux",
     "pp3 qualify --dir DIR --gpus all": "needs a GPU; test_pieces.py runs processes in place of GPUs",
     "pp3 status DIR": "takes a campaign's folder; test_status.py tables one",
