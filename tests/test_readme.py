@@ -25,7 +25,7 @@ LONG = {  # not run here, and why
     "make image VERSION=0.33.0": "fetches a wheel; test_image_find.py and test_image_real.py hold it",
     "pp3 qualify --sampler vllm-v2-0.33.0 --device cuda --detect 0.005": "needs a GPU and the image",
     "pp3 survey --device cuda --jobs 4": "needs a GPU",
-    "pp3 exhaustive --device cpu": "two minutes; test_exact_suite.py runs the command on given integers",
+    "pp3 exhaustive --device cpu": "two minutes; test_exhaustive_command.py runs the command on given integers",
     "pp3 faults --jobs 2": "minutes; test_faults_matrix.py runs a part, and all of it under soak",
     "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
     "pp3 replay RECEIPT": "takes a campaign's receipt, half a minute; test_replay.py runs smaller ones",
