@@ -25,7 +25,7 @@ NOT_RUN = {  # commands that no page's test types, and why
     "pp3 ledger check": "needs the committed receipts; test_ledger.py holds the committed ledger",
     "pp3 qualify --path wire": "a minute; test_wire_path.py runs a small campaign over each proxy",
     "pp3 qualify --path wire --proxy process": "likewise",
-    "pp3 survey --device cpu --requests 200 --sampler torch-multinomial": "test_survey_command.py runs small surveys",
+    "pp3 survey --device cpu --requests 200 --sampler torch-multinomial": "test_survey_receipt.py runs small surveys",
     "pp3 init mine": TYPED,
     "pp3 qualify --campaign mine/campaign.toml": TYPED,
 }
