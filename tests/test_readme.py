@@ -22,7 +22,7 @@ LONG = {  # not run here, and why
     "make test": "this suite",
     "make test-gpu": "needs a GPU",
     "pp3 qualify --require-gpu": "needs a GPU",
-    "make image VERSION=0.33.0": "fetches a wheel; test_image_find.py and test_image_real.py hold it",
+    "make image VERSION=0.33.0": "fetches a wheel; test_image_fetch.py and test_image_real.py hold it",
     "pp3 qualify --sampler vllm-v2-0.33.0 --device cuda --detect 0.005": "needs a GPU and the image",
     "pp3 survey --device cuda --jobs 4": "needs a GPU",
     "pp3 exhaustive --device cpu": "two minutes; test_exhaustive_command.py runs the command on given integers",
