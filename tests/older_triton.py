@@ -20,7 +20,7 @@ MENDED = (
     ),
     ("int(self.handle.data))", "int(self.handle.data.squeeze()))", "an array of one is no scalar"),
 )
-FILE = "tests/test_kernels.py"
+FILES = ("tests/test_kernels.py", "tests/test_kernels_bits.py", "tests/test_kernels_compiled.py")
 CHOSEN = (
     "test_vectors or fills_no_lane or bits_of_wide_rows or any_strides or columns_fail or column_0 or out_is_written"
 )
@@ -49,7 +49,7 @@ def main() -> int:
     print(found, flush=True)
     if found != f"triton {OLDEST}":
         return 1
-    words = ["-m", "pytest", str(ROOT / FILE), "-q", "-p", "no:cacheprovider", "-k", CHOSEN]
+    words = ["-m", "pytest", *(str(ROOT / name) for name in FILES), "-q", "-p", "no:cacheprovider", "-k", CHOSEN]
     return subprocess.run([sys.executable, "-P", *words], cwd=ROOT, env=environment, check=False).returncode
 
 

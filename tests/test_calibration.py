@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from null_checks import BAND, POOL, check_of, p_of, simulated, within
 from scipy import stats
 
 from pp3.harness import battery, campaign, dependence, neighbours
-from pp3.harness.battery import Counts, cells_read, p_values
+from pp3.harness.battery import Counts
 from pp3.harness.cells import Cell, Event
 from pp3.harness.design import Check, Method, checks, groups
 from pp3.harness.neighbours import Neighbours
-from pp3.harness.pooling import pool
 from pp3.harness.samplers.contract import Kind
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
 from pp3.harness.seeds import Seed
@@ -32,23 +32,10 @@ from pp3.harness.trial import guard, run
 from pp3.harness.trial.plan import Trial, TrialSpec, make
 from pp3.harness.weights import DEFAULT
 
-BAND = 0.999
 LEVELS = (0.1, 0.01, 0.001)
 RATES = 1 - (1 - BAND) / 40  # of one of about forty rates
 TAIL = 0.08  # what G's tail may differ from chi-square, relatively
-POOL = 100
 DRAWS = 6000
-
-
-def within(hits: int, draws: int, least: float, most: float, band: float = BAND) -> bool:
-    """Whether so many hits are what a chance from `least` to `most` gives, within a two-sided band."""
-    side = (1 - band) / 2
-    return bool(stats.binom.cdf(hits, draws, least) > side and stats.binom.sf(hits - 1, draws, most) > side)
-
-
-def p_of(check: Check, counts: Counts) -> float:
-    """The p-value of a check, as `judge` has it."""
-    return float(p_values(check, {name: np.array([counts[name]]) for name in cells_read(check)})[0])
 
 
 def cell(law: Sequence[float], context: int = 0, **more: Any) -> Cell:
@@ -58,35 +45,10 @@ def cell(law: Sequence[float], context: int = 0, **more: Any) -> Cell:
     return Cell(target="t", depth=4, position=0, context=context, pattern="", shares=tuple(shares), **said | more)
 
 
-def check_of(method: Method, events: int, *cells: Cell) -> Check:
-    """A check of these cells."""
-    single = method in (Method.RARE, Method.REPEAT)
-    pools = () if single else tuple(pooled for one in cells if (pooled := pool(one, events, POOL)) is not None)
-    return Check(
-        id="t/check",
-        event=Event.TOKEN,
-        target="t",
-        depth=4,
-        method=method,
-        cells=pools,
-        counted=(),
-        alpha=1e-5,
-        reason="",
-        required=True,
-        single=cells if single else (),
-    )
-
-
 def zipf(n: int) -> list[float]:
     """1, 1/2, 1/3, ..."""
     law = 1 / np.arange(1, n + 1)
     return list(law / law.sum())
-
-
-def simulated(check: Check, cells: Sequence[Cell], events: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """P-values of a check whose cells have their laws."""
-    counts = {one.id: rng.multinomial(events, one.probabilities(), draws) for one in cells}
-    return np.array([p_of(check, {n: [*row[i].tolist(), 0] for n, row in counts.items()}) for i in range(draws)])
 
 
 SHAPES: dict[str, tuple[list[Cell], int]] = {

@@ -21,11 +21,11 @@ ELSEWHERE = {  # pages that a test of their own plays
 TUTORIAL = "docs/tutorial.md"
 TYPED = "typed by test_readme.py"
 NOT_RUN = {  # commands that no page's test types, and why
-    "make image VERSION=0.33.0": "fetches a wheel; test_image_find.py and test_image_real.py hold it",
+    "make image VERSION=0.33.0": "fetches a wheel; test_image_fetch.py and test_image_real.py hold it",
     "pp3 ledger check": "needs the committed receipts; test_ledger.py holds the committed ledger",
     "pp3 qualify --path wire": "a minute; test_wire_path.py runs a small campaign over each proxy",
     "pp3 qualify --path wire --proxy process": "likewise",
-    "pp3 survey --device cpu --requests 200 --sampler torch-multinomial": "test_survey_command.py runs small surveys",
+    "pp3 survey --device cpu --requests 200 --sampler torch-multinomial": "test_survey_receipt.py runs small surveys",
     "pp3 init mine": TYPED,
     "pp3 qualify --campaign mine/campaign.toml": TYPED,
 }

@@ -1,18 +1,15 @@
-"""The bridge as a command: every policy, what a wrong device comes to, and its receipt and page."""
+"""The bridge: every policy, and what a wrong device comes to."""
 
 import copy
-import json
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from wrong_devices import Emits, OneIdTwice, OneTicketLost, OneTicketMoved
 
-from pp3.harness import backends, canonical, cli
-from pp3.harness.backends import Arithmetic, Backend, Reference
-from pp3.harness.errors import Exit, VerificationError
-from pp3.harness.evidence.verify import verify
+from pp3.harness import backends, canonical
+from pp3.harness.backends import Backend, Reference
+from pp3.harness.errors import VerificationError
 from pp3.harness.exact import draws, oracle
 from pp3.harness.verdict import Verdict
 from pp3.kernels.reference import ONE, SUPPORT, allocate
@@ -140,40 +137,6 @@ def test_one_wrong_draw_fails(count: Any, breach: str, monkeypatch: pytest.Monke
     assert all(f"breach='{breach}'" in reason for reason in found.reasons)
 
 
-class Emits(Reference):
-    """The reference with the emitted tables changed."""
-
-    def change(self, ids: Any, tickets: Any) -> None:
-        """Change them in place."""
-
-    def propose(self, *given: Any) -> Any:
-        found = super().propose(*given)
-        ids, tickets = found.ids.copy(), found.tickets.copy()
-        self.change(ids, tickets)
-        return found._replace(ids=ids, tickets=tickets)
-
-
-class OneTicketMoved(Emits):
-    """One boundary of one row."""
-
-    def change(self, ids: Any, tickets: Any) -> None:
-        tickets[3, np.flatnonzero(tickets[3] > 1)[:2]] += np.array([1, -1], np.int32)
-
-
-class OneTicketLost(Emits):
-    """A row of sum 2^24 - 1."""
-
-    def change(self, ids: Any, tickets: Any) -> None:
-        tickets[3, tickets[3].argmax()] -= 1
-
-
-class OneIdTwice(Emits):
-    """A support that lists a token twice."""
-
-    def change(self, ids: Any, tickets: Any) -> None:
-        ids[3, 8] = ids[3, 7]
-
-
 @pytest.mark.parametrize("fault", [OneTicketMoved, OneTicketLost, OneIdTwice])
 def test_a_wrong_table_fails_every_policy(fault: type[Emits], monkeypatch: pytest.MonkeyPatch) -> None:
     """And is judged again to the same end."""
@@ -249,62 +212,6 @@ def test_other_distances_are_refused(observed: Rows) -> None:
     rows[2]["distances"][0]["moved"] += 1
     with pytest.raises(VerificationError, match="sparse: the distances from the softmax recompute to others"):
         oracle.conclude(rows, REFERENCE, HELD)
-
-
-def test_a_run_writes_a_receipt_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One object on stdout, a receipt and a page; the tables are those of the reference."""
-    assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out"), "--json"]) == Exit.OK
-    (line,) = capsys.readouterr().out.splitlines()
-    result = json.loads(line)
-    assert set(result) == {"verdict", "sentence", "receipt", "report", "seconds"}
-    written = Path(result["receipt"])
-    found = verify(written, written.read_bytes())
-    assert (found.ok, found.verdict, found.current) == (True, "PASS", "unchecked")
-    assert [step.name for step in found.steps] == [
-        "bytes",
-        "name",
-        "shape",
-        "kernels",
-        "recompute policies",
-        "verdict",
-        "non-claims",
-        "ledger",
-        "signature",
-        "sources",
-    ]
-    assert Path(result["report"]).is_file()
-    predicate = canonical.decode(written.read_bytes())["predicate"]
-    assert (predicate["kind"], predicate["sampler"]["backend"]) == ("oracle", "reference")
-    assert all(row["passed"] == row["total"] > 0 for row in predicate["kernels"]["conform"])
-
-
-def test_a_run_says_how_far_each_policy_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out")]) == Exit.OK
-    _, table, written = capsys.readouterr().out.split("\n\n")
-    *_, head = (line for line in table.splitlines() if line.startswith("target"))
-    assert re.split("  +", head) == ["target", "as emitted", "largest remainder"]
-    rows = [line.split() for line in table.split(head)[1].splitlines()[1:]]
-    assert [name for name, *_ in rows] == list(POLICIES)
-    assert all(float(emitted) > float(largest) > 0 for _, emitted, largest in rows)
-    assert [line.split()[0] for line in written.splitlines()] == ["receipt", "page", "check", "took"]
-
-
-def test_a_wrong_device_is_exit_1_and_still_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A FAIL is a value: its receipt verifies."""
-    start = backends.start
-    used: list[Arithmetic] = []
-
-    def faulty(backend: Backend) -> Arithmetic:
-        used.append(OneTicketMoved() if not used else start(backend))  # known answers come later
-        return used[-1]
-
-    monkeypatch.setattr(backends, "start", faulty)
-    assert cli.run(["oracle", "--device", "cpu", "--out", str(tmp_path / "out"), "--json"]) == Exit.NEGATIVE
-    written = Path(json.loads(capsys.readouterr().out)["receipt"])
-    found = verify(written, written.read_bytes())
-    assert (found.ok, found.verdict) == (True, "FAIL")
 
 
 @pytest.mark.gpu

@@ -1,76 +1,25 @@
-"""Loading an image: stand-ins, the proof that nothing else was imported, their removal, watermarks that raise.
+"""Loading an image: the proof that nothing else was imported, and that what stood in is removed.
 
 On small files made here, in the places of vLLM's; test_image_real.py does it with the real ones.
 """
 
 import hashlib
 import inspect
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from small_image import FILES, GUMBEL, MODULE, PATCHES, VERSION, keep
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
-from pp3.harness.image import cache, load, pins, shims
+from pp3.harness.image import cache, load, pins
 from pp3.harness.image.find import Image, find
 from pp3.harness.image.pins import Part
-
-VERSION = "9.9.9"
-PATCHES = pytest.MonkeyPatch
-MODULE = {name: name.removesuffix(".py").replace("/", ".") for parts in pins.PARTS.values() for name in parts}
-GUMBEL = f'''
-import torch
-
-from vllm.triton_utils import tl, tldevice, triton
-
-VERSION = "{VERSION}"
-
-
-@triton.jit
-def _kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    lane = tl.arange(0, BLOCK)
-    for row in tl.range(0, 1):
-        mask = (lane < n) & (row.to(tl.int64) == 0)
-        x = tl.load(x_ptr + lane, mask=mask, other=0.0)
-        tl.store(y_ptr + lane, tldevice.log1p(x), mask=mask)
-
-
-def gumbel_sample(x):
-    y = torch.zeros_like(x)
-    _kernel[(1,)](x, y, len(x) - 1, BLOCK=8)
-    return y
-'''
-FILES = {
-    pins.PRF_PHILOX: "class PhiloxPRF:\n    pass\n",
-    pins.WATERMARK: (
-        "from vllm.v1.watermarking.prfs.philox import PhiloxPRF\n\n\n"
-        "def philox_gumbel_sample():\n    return 'marked'\n\n\n"
-        "def repeated_context_mask():\n    return 'marked'\n"
-    ),
-    pins.GUMBEL: GUMBEL,
-    pins.VERIFIER: (
-        "from vllm.v1.worker.gpu.sample.gumbel import VERSION\n"
-        "from vllm.v1.worker.gpu.sample.watermark import philox_gumbel_sample\n\n\n"
-        "def rejection_sample(draft, contexts=None, watermark_key=None):\n    return draft, VERSION\n"
-    ),
-}
-
-
-def keep(folder: Path, files: dict[str, str], version: str = VERSION) -> Path:
-    """Files as an unpacked wheel, with their pins."""
-    contents = {name: text.encode() for name, text in files.items()}
-    cache.write(folder, version, contents)
-    pins.PINS[version] = pins.Pin(
-        wheel="0" * 64, files={name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    )
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -232,114 +181,3 @@ def test_a_module_that_brings_a_file_of_its_own_is_an_error(tmp_path: Path) -> N
     image = find(keep(tmp_path / "kept", FILES | {pins.GUMBEL: smuggled + GUMBEL}))
     with pytest.raises(PP3Error, match=r"not those of the part: .*vllm\.engine"):
         load.load(image, Part.V2)
-
-
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        (pins.WATERMARK, "philox_gumbel_sample"),
-        (pins.WATERMARK, "repeated_context_mask"),
-        (pins.PRF_PHILOX, "PhiloxPRF"),
-    ],
-)
-def test_watermark_entry_points_raise(file: str, name: str, image: Image) -> None:
-    """The real files, whose launchers cannot be called."""
-    loaded = load.load(image, Part.V2)
-    assert f"{MODULE[file]}.{name}" in loaded.forbidden
-    with pytest.raises(CampaignError, match=f"{name} was called: a watermark changes the law"):
-        getattr(loaded.modules[MODULE[file]], name)()
-
-
-@pytest.mark.parametrize("argument", ["contexts", "watermark_key"])
-def test_watermark_arguments_raise(argument: str, image: Image) -> None:
-    """Unless they are None."""
-    verify = load.load(image, Part.V2).entries["rejection_sample"]
-    assert verify(3, **{argument: None}) == (3, VERSION)
-    with pytest.raises(CampaignError, match=f"rejection_sample with {argument} was called"):
-        verify(3, **{argument: 1})
-
-
-def test_a_stand_in_that_is_called_raises() -> None:
-    """It is not quietly nothing."""
-    stands_in = shims.contents()
-    for module, names in shims.NEVER_CALLED.items():
-        for name in names:
-            with pytest.raises(PP3Error, match=f"{module}.{name} was called: it is a stand-in"):
-                stands_in[module][name](1, x=2)
-
-
-@pytest.mark.parametrize(("interpreted", "kind"), [("1", "cpu"), ("0", "cuda")])
-def test_the_platform_is_that_of_the_run(interpreted: str, kind: str, monkeypatch: PATCHES) -> None:
-    """Kernels are chosen by it: the CPU's in the interpreter."""
-    monkeypatch.setenv("TRITON_INTERPRET", interpreted)
-    platform: Any = shims.contents()["vllm.platforms"]["current_platform"]
-    assert (platform.device_type, platform.is_cuda(), platform.is_cpu()) == (kind, kind == "cuda", kind == "cpu")
-    assert not platform.is_rocm()
-
-
-def test_on_a_gpu_log1p_is_the_real_one(monkeypatch: PATCHES) -> None:
-    """And in the interpreter NumPy's."""
-    monkeypatch.setenv("TRITON_INTERPRET", "0")
-    assert shims.contents()["vllm.triton_utils"]["tldevice"].__name__ == "triton.language.extra.libdevice"
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert shims.contents()["vllm.triton_utils"]["tldevice"].__name__ == "numpy_libdevice"
-
-
-def test_without_triton_the_image_cannot_be_loaded(image: Image, monkeypatch: PATCHES) -> None:
-    """Exit 69."""
-    monkeypatch.setitem(sys.modules, "triton", None)
-    with pytest.raises(PP3Error, match=r"triton is not installed.*pp3\[kernels\]") as refusal:
-        load.load(image, Part.V2)
-    assert refusal.value.exit_code == Exit.UNAVAILABLE
-
-
-UNMENDED = """
-import sys
-from pathlib import Path
-
-import torch
-
-from pp3.harness.image import find, interpreter, load, pins
-
-folder, mend = Path(sys.argv[1]), sys.argv[2]
-contents = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.py")}
-pins.PINS["9.9.9"] = pins.Pin(wheel="", files={n: find.hashlib.sha256(c).hexdigest() for n, c in contents.items()})
-setattr(interpreter, mend, lambda *arguments: torch)
-print(load.load(find.find(folder), pins.Part.V2).entries["gumbel_sample"](torch.ones(3)).tolist())
-"""
-MENDS = {
-    "_cast_masks": "mask has unsupported dtype",
-    "_wrap_loop_variables": "'int' object has no attribute 'to'",
-    "numpy_libdevice": "log1p",
-    "nothing": None,
-}
-
-
-@pytest.mark.parametrize(("mend", "reason"), MENDS.items(), ids=MENDS)
-def test_each_mend_is_needed(mend: str, reason: str | None, image: Image) -> None:
-    """Without it the kernel fails, or this Triton needs it no more; never a wrong number."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", UNMENDED, str(image.place), mend],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    if reason is None or done.returncode == 0:
-        assert (done.returncode, done.stdout) == (0, "[0.6931471824645996, 0.6931471824645996, 0.0]\n")
-    else:
-        assert reason in done.stderr.splitlines()[-1]
-
-
-def test_finding_needs_neither_torch_nor_triton() -> None:
-    """The command that fetches runs without them."""
-    code = "import pp3.harness.image.fetch, sys; print(sorted({'torch', 'triton', 'vllm'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "[]\n"
-
-
-def test_the_silent_logger_takes_what_vllm_gives() -> None:
-    """Any method, any arguments."""
-    logger = shims.contents()["vllm.logger"]["init_logger"]("x")
-    assert logger.info_once("a %s", 1, scope="global") is None
-    assert isinstance(shims.contents()["vllm.platforms"]["CpuArchEnum"], SimpleNamespace)

@@ -1,24 +1,21 @@
 """The ledger: one line a record, appended to and never changed; what is superseded is said there, and verify obeys."""
 
-import fcntl
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from booked import add, check, digest
 
 from pp3.harness import campaign as campaigns
 from pp3.harness import cli
 from pp3.harness.campaign import Campaign
-from pp3.harness.errors import CampaignError, Exit, ReceiptError
+from pp3.harness.errors import Exit, ReceiptError
 from pp3.harness.evidence import ledger, ledger_command, store, table
-from pp3.harness.evidence.ledger import Record, Superseding
 
 ROOT = Path(__file__).resolve().parents[1]
-EVIDENCE = "receipts/evidence"
 PLANS = 3
 
 
@@ -42,21 +39,6 @@ def shelf(made: list[Path], tmp_path: Path) -> list[Path]:
 def book(tmp_path: Path) -> Path:
     """The ledger of that checkout."""
     return tmp_path / "receipts" / "LEDGER"
-
-
-def digest(path: Path) -> str:
-    """The digest in a receipt's name."""
-    return path.stem.rpartition("-")[2]
-
-
-def add(book: Path, *arguments: Path | str) -> int:
-    """`pp3 ledger add`; its exit code."""
-    return cli.run(["ledger", "add", *map(str, arguments), "--ledger", str(book)])
-
-
-def check(book: Path) -> int:
-    """`pp3 ledger check`; its exit code."""
-    return cli.run(["ledger", "check", "--ledger", str(book)])
 
 
 def test_a_record_is_one_line(shelf: list[Path], book: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,80 +212,6 @@ def test_nothing_to_record_is_exit_4(tmp_path: Path) -> None:
     assert check(tmp_path / "nowhere" / "LEDGER") == Exit.USAGE
 
 
-REFUSED: dict[str, Callable[[list[Path], Path], list[Path | str]]] = {
-    "a receipt recorded already": lambda shelf, tmp: [shelf[0]],
-    "a receipt that lies elsewhere": lambda shelf, tmp: [Path(shutil.copy(shelf[1], tmp))],
-    "a reason for nothing": lambda shelf, tmp: [shelf[1], "--reason", "x"],
-    "a superseding without a reason": lambda shelf, tmp: [shelf[1], "--supersedes", digest(shelf[0])],
-    "no reason but spaces": lambda shelf, tmp: [shelf[1], "--supersedes", digest(shelf[0]), "--reason", "  "],
-    "two in place of one": lambda shelf, tmp: [*shelf[1:], "--supersedes", digest(shelf[0]), "--reason", "x"],
-    "in place of what is not recorded": lambda shelf, tmp: [shelf[1], "--supersedes", "ffff", "--reason", "x"],
-    "in place of itself": lambda shelf, tmp: [shelf[0], "--supersedes", digest(shelf[0]), "--reason", "x"],
-    "what is not there": lambda shelf, tmp: [tmp / "nowhere.json"],
-}
-
-
-@pytest.mark.parametrize("given", REFUSED.values(), ids=REFUSED)
-def test_add_refuses(
-    given: Callable[[list[Path], Path], list[Path | str]], shelf: list[Path], book: Path, tmp_path: Path
-) -> None:
-    """Exit 2, and the ledger is as it was."""
-    assert add(book, shelf[0]) == Exit.OK
-    before = book.read_bytes()
-    assert add(book, *given(shelf, tmp_path)) == Exit.USAGE
-    assert book.read_bytes() == before
-
-
-def test_what_does_not_verify_is_not_recorded(shelf: list[Path], book: Path) -> None:
-    """Renamed, so that its digest is not the one in its name."""
-    moved = shelf[0].rename(shelf[0].with_name(shelf[0].name.replace(digest(shelf[0]), "0" * 64)))
-    assert add(book, moved) == Exit.USAGE
-    assert not book.exists()
-
-
-def test_a_ledger_with_problems_is_not_added_to(shelf: list[Path], book: Path) -> None:
-    """Nothing is repaired."""
-    assert add(book, shelf[0]) == Exit.OK
-    book.write_bytes(book.read_bytes()[:-1])
-    before = book.read_bytes()
-    assert add(book, shelf[1]) == Exit.USAGE
-    assert book.read_bytes() == before
-
-
-def test_one_process_adds_at_a_time(shelf: list[Path], book: Path) -> None:
-    """Exit 75 while another holds it."""
-    assert add(book, shelf[0]) == Exit.OK
-    with book.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        before = book.read_bytes()
-        assert add(book, shelf[1]) == Exit.LOCKED
-        assert book.read_bytes() == before
-    assert add(book, shelf[1]) == Exit.OK
-
-
-def test_a_full_disk_leaves_the_ledger_as_it_was(
-    shelf: list[Path], book: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A write of half a line is taken back: exit 74."""
-    assert add(book, shelf[0]) == Exit.OK
-    before, write = book.read_bytes(), os.write
-    monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[: len(content) // 2]))
-    assert add(book, shelf[1]) == Exit.IO
-    monkeypatch.undo()
-    assert book.read_bytes() == before
-    assert add(book, shelf[1]) == Exit.OK
-
-
-def test_of_one_kind_only(tmp_path: Path) -> None:
-    """A receipt of another kind stands in no one's place."""
-    names = [
-        f"evidence/{kind}/20260101T000000Z-{digit * 64}.json" for kind, digit in (("qualify", "a"), ("oracle", "b"))
-    ]
-    records = [Record(sha256=digit * 64, name=name, verdict="PASS") for digit, name in zip("ab", names, strict=True)]
-    with pytest.raises(CampaignError, match="of another kind"):
-        ledger.append(tmp_path / "LEDGER", records, [Superseding(sha256="a" * 64, by="b" * 64, reason="x")])
-
-
 # the committed one
 
 
@@ -328,100 +236,3 @@ def test_verify_of_each_superseded_receipt_exits_3(capsys: pytest.CaptureFixture
         assert ": authentic, superseded by " in lines[-1]
         skipped = [line for line in lines if " skip " in line and "made by other sources" in line]
         assert lines[-1].startswith("NOT RECOMPUTED" if skipped else "VERIFIED")
-
-
-def git(root: Path, *arguments: str) -> str:
-    """What git says."""
-    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
-
-
-def changed_receipts(root: Path) -> list[str]:
-    """Receipts of any commit before that another commit, or the tree, has with other bytes or no longer has."""
-    seen: dict[str, set[str]] = {}
-    for line in git(
-        root, "log", "--no-renames", "-m", "--raw", "--no-abbrev", "--format=", "--", EVIDENCE
-    ).splitlines():
-        meta, _, name = line.partition("\t")
-        before, after = meta.split()[2:4]
-        if name.endswith(".json"):
-            seen.setdefault(name, set()).update({before, after} - {"0" * len(after)})
-    for name, blobs in seen.items():
-        blobs.add(git(root, "hash-object", name).strip() if (root / name).is_file() else "gone")
-    return sorted(name for name, blobs in seen.items() if len(blobs) > 1)
-
-
-def rewritten_lines(root: Path) -> list[str]:
-    """Commits, and the tree, whose ledger does not begin with that of the commit before, along the first parents."""
-    commits = git(root, "log", "--first-parent", "--reverse", "--format=%H", "--", "receipts/LEDGER").split()
-    texts = [git(root, "show", f"{commit}:receipts/LEDGER") for commit in commits]
-    path = root / "receipts" / "LEDGER"
-    texts.append(path.read_text("utf-8") if path.is_file() else "")
-    after = [*commits[1:], "the tree"]
-    pairs = zip(texts, texts[1:], after, strict=False)
-    return [name for before, text, name in pairs if not text.startswith(before)]
-
-
-@pytest.mark.parametrize("found", [changed_receipts, rewritten_lines])
-def test_nothing_committed_was_ever_changed(found: Callable[[Path], list[str]]) -> None:
-    """No receipt, and no line of the ledger, in the whole history."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("no git here: a plain copy has no history to hold it against")
-    assert found(ROOT) == []
-
-
-@pytest.fixture
-def history(shelf: list[Path], book: Path, tmp_path: Path) -> Path:
-    """A repository with two commits of receipts and ledger."""
-    git(tmp_path, "init", "-q", "-b", "main")
-    git(tmp_path, "config", "user.email", "nobody@example.invalid")
-    git(tmp_path, "config", "user.name", "nobody")
-    assert add(book, shelf[0]) == Exit.OK
-    commit(tmp_path)
-    assert add(book, *shelf[1:]) == Exit.OK
-    commit(tmp_path)
-    assert changed_receipts(tmp_path) == rewritten_lines(tmp_path) == []
-    return tmp_path
-
-
-def commit(root: Path) -> None:
-    """Everything."""
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "x", "--no-gpg-sign")
-
-
-@pytest.mark.parametrize("committed", [True, False], ids=["committed", "in the tree"])
-def test_history_shows_a_changed_receipt(committed: bool, history: Path, shelf: list[Path]) -> None:
-    """Also one that was put back, and one that went."""
-    before = shelf[0].read_bytes()
-    os.chmod(shelf[0], 0o644)
-    shelf[0].write_bytes(before + b" ")
-    if committed:
-        commit(history)
-        shelf[0].write_bytes(before)
-        commit(history)
-    shelf[1].unlink()
-    if committed:
-        commit(history)
-    names = [path.relative_to(history).as_posix() for path in shelf[:2]]
-    assert changed_receipts(history) == sorted(names)
-
-
-@pytest.mark.parametrize("way", ["changed", "removed", "before"])
-def test_history_shows_a_changed_ledger(way: str, history: Path, book: Path, shelf: list[Path]) -> None:
-    """A line changed, the last removed, one put before; then committed."""
-    text = book.read_text("utf-8")
-    changes = {
-        "changed": text.replace("INCONCLUSIVE", "PASS", 1),
-        "removed": "".join(text.splitlines(keepends=True)[:-1]),
-        "before": "a note\n" + text,
-    }
-    book.write_text(changes[way], "utf-8")
-    assert rewritten_lines(history) == ["the tree"]
-    commit(history)
-    assert rewritten_lines(history) == [git(history, "rev-parse", "HEAD").strip()]
-
-
-def test_history_allows_appending(history: Path, book: Path, shelf: list[Path]) -> None:
-    """A superseding is a line more."""
-    assert add(book, shelf[1], "--supersedes", digest(shelf[0]), "--reason", "x") == Exit.OK
-    assert rewritten_lines(history) == changed_receipts(history) == []

@@ -7,8 +7,6 @@ import ast
 import difflib
 import hashlib
 import sys
-from dataclasses import replace
-from functools import cache as once
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from overlay_samplers import Forgetful, Halved, Mended, Off, Swapped, image_of, opened_in
 
-from pp3.harness.image import cache
 from pp3.harness.image.find import find
 from pp3.harness.image.pins import CLASSIC
 from pp3.harness.overlay import judge, prepare, problems, qualify, sources
@@ -25,7 +23,6 @@ from pp3.harness.overlay.load import VERIFIER_MODULE, Opened, open_overlay
 from pp3.harness.overlay.pins import OVERLAYS, RUNNER, SAMPLER, SEMANTIC, VOID
 from pp3.harness.overlay.pipeline import Overlay
 from pp3.harness.overlay.refusal import OverlayError
-from pp3.harness.samplers.contract import Batch, Emission
 from pp3.harness.seeds import Seed
 from pp3.harness.transport import admission, buffers
 from pp3.harness.trial.plan import Trial, TrialSpec
@@ -44,27 +41,10 @@ TOUCHED = {
 }
 
 
-def image_of(version: str) -> Path:
-    """From the cache, or a named skip."""
-    home = cache.default_folder()
-    if home is None or not sources.beside(home / version).is_dir():
-        pytest.skip(f"no image of vllm {version} with its runner here: make image VERSION={version}")
-    pytest.importorskip("libcst", reason="LibCST is the extra `image`")
-    return home / version
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the overlays of this file's tests lie."""
     return tmp_path_factory.mktemp("overlays")
-
-
-@once
-def opened_in(folder: Path, version: str) -> Opened:
-    """One load of each version for all tests."""
-    if not (folder / version).exists():
-        prepare.prepare(image_of(version), folder / version)
-    return open_overlay(image_of(version), folder / version)
 
 
 def opened(folder: Path, version: str) -> Opened:
@@ -241,39 +221,6 @@ def quiet(stage: str, done: int, total: int) -> None:
     """No progress."""
 
 
-class Forgetful(Overlay):
-    """The runner is never told which proposals were lost. Their q is zero, so that the sampler keeps no draft."""
-
-    def _verify(self, batch: Batch, slots: Any, logits: Any, carrier: Any, told: Any) -> Any:
-        carrier.pp3_failed = torch.zeros_like(carrier.pp3_failed)
-        return super()._verify(batch, slots, logits, carrier, told)
-
-
-class Mended(Overlay):
-    """A failed proposal is repaired on its way."""
-
-    def __init__(self, opened: Opened, device: str) -> None:
-        super().__init__(opened, device, lambda landed: replace(landed, status=landed.status * 0))
-
-
-class Halved(Overlay):
-    """Half of q reaches the verifier."""
-
-    def _verify(self, batch: Batch, slots: Any, logits: Any, carrier: Any, told: Any) -> Any:
-        half = carrier / 2
-        half.pp3_semantic, half.pp3_failed = carrier.pp3_semantic, carrier.pp3_failed
-        return super()._verify(batch, slots, logits, half, told)
-
-
-class Swapped(Overlay):
-    """Each slot's q is another's."""
-
-    def _verify(self, batch: Batch, slots: Any, logits: Any, carrier: Any, told: Any) -> Any:
-        other = carrier.roll(1, 1)
-        other.pp3_semantic, other.pp3_failed = carrier.pp3_semantic, carrier.pp3_failed
-        return super()._verify(batch, slots, logits, other, told)
-
-
 def qualified(kind: type[Overlay], folder: Path, pairs: int = 0) -> tuple[Any, Any, Any]:
     """196 requests of a target with void drafts, and pairs: measured, pairs, judgement."""
     sampler = kind(opened(folder, "0.33.0"), "cpu")
@@ -302,16 +249,6 @@ def test_a_lost_proposal_is_not_kept_even_where_the_runner_is_not_told(folder: P
     measured, _, judged = qualified(Forgetful, folder)
     assert judged.verdict is Verdict.INCONCLUSIVE, judged.sentence
     assert measured.breaches == {}
-
-
-class Off(Overlay):
-    """Every temperature-0 length of the mixed launch is one more."""
-
-    def _launch(self, batch: Batch) -> Emission:
-        found = super()._launch(batch)
-        if not batch.carrier or batch.sampled.all():
-            return found
-        return replace(found, num_sampled=found.num_sampled + 1)
 
 
 def test_a_pair_that_differs_fails(folder: Path) -> None:

@@ -74,7 +74,7 @@ def found_in(check: Check, laws: dict[str, np.ndarray], events: int, rng: np.ran
 @pytest.mark.parametrize("power", POWERS)
 def test_g_sees_what_it_says(power: float, rng: np.random.Generator) -> None:
     """In the direction that shows least, half of the mass up and half down: no less than said, but for the noncentral
-    approximation (0.02, as in test_design)."""
+    approximation (0.02, as in test_design_sizes)."""
     shares = [40, 30, 10, 10, 4, 3, 2, 1]
     one = cell(shares)
     check = check_of(Method.G, one)

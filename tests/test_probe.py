@@ -13,53 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from stand_in_clock import Stand
 
 from pp3.harness import cli
 from pp3.harness.errors import Exit, PP3Error
 from pp3.harness.probe import bits, figures, floor, peers, plan, rows, run, timing, verifiers
 from pp3.harness.probe.figures import conclude, quantile, spell
 from pp3.harness.probe.plan import FLOOR, FLOOR_DEPENDENT, OURS, Cache, Case, Job, Kind, Mode, Part
-from pp3.harness.probe.timing import Contestant, Method, Prepared, measure, rounds_run
+from pp3.harness.probe.timing import Contestant, measure, rounds_run
 from pp3.kernels.reference import SUPPORT
 
 SELECTOR = Case(part=Part.SELECTOR, vocab=97, depth=2, batch=3, kind=Kind.TIES, cache=Cache.COLD)
 VERIFIER = Case(part=Part.VERIFIER, vocab=64, depth=2, batch=3)
-
-
-class Stand:
-    """A clock whose time is what each step costs, and a device that runs at once."""
-
-    def __init__(self, costs: dict[str, int] | None = None) -> None:
-        self.costs, self.now = costs or {}, 0
-        self.said: list[str] = []
-
-    def prepare(self, contestant: Contestant, sets: int, rounds: int) -> Prepared:
-        """Nothing is compiled; a round of ours is two launches."""
-        contestant.step(0)
-
-        def replay() -> None:
-            self.said.append(contestant.name)
-            for at in range(rounds):
-                contestant.step(at % sets)
-                self.now += self.costs.get(contestant.name, 1)
-
-        return Prepared(contestant=contestant, method=Method.GRAPH, rounds=rounds, launches=2, replay=replay)
-
-    def flush(self) -> None:
-        """Takes long, outside the events."""
-        self.said.append("flush")
-        self.now += 1_000_000
-
-    def mark(self) -> int:
-        """Now."""
-        return self.now
-
-    def between(self, before: int, after: int) -> int:
-        """The difference."""
-        return after - before
-
-    def wait(self) -> None:
-        """Nothing is under way."""
 
 
 def nobody(name: str) -> Contestant:

@@ -18,14 +18,14 @@ README = PAGE.read_text("utf-8")
 COMMANDS = documents.commands(PAGE)
 INLINE = re.findall(r"`((?:make|pp3) [a-z][^`]*)`", README)
 LONG = {  # not run here, and why
-    "make qualify": "half a minute; test_cli.py runs a small campaign to its receipt",
+    "make qualify": "half a minute; test_cli_run.py runs a small campaign to its receipt",
     "make test": "this suite",
     "make test-gpu": "needs a GPU",
     "pp3 qualify --require-gpu": "needs a GPU",
-    "make image VERSION=0.33.0": "fetches a wheel; test_image_find.py and test_image_real.py hold it",
+    "make image VERSION=0.33.0": "fetches a wheel; test_image_fetch.py and test_image_real.py hold it",
     "pp3 qualify --sampler vllm-v2-0.33.0 --device cuda --detect 0.005": "needs a GPU and the image",
     "pp3 survey --device cuda --jobs 4": "needs a GPU",
-    "pp3 exhaustive --device cpu": "two minutes; test_exact_suite.py runs the command on given integers",
+    "pp3 exhaustive --device cpu": "two minutes; test_exhaustive_command.py runs the command on given integers",
     "pp3 faults --jobs 2": "minutes; test_faults_matrix.py runs a part, and all of it under soak",
     "pp3 qualify --campaign mine.toml --device cpu": "a minute; the campaign is loaded below",
     "pp3 replay RECEIPT": "takes a campaign's receipt, half a minute; test_replay.py runs smaller ones",
@@ -33,11 +33,11 @@ LONG = {  # not run here, and why
     "pp3 repro RECEIPT --check ID": "takes a receipt that fails; test_repro.py runs what it writes",
     "pp3 sign RECEIPT --key KEY": "needs a key; test_signature.py makes keys and signs",
     "pp3 verify RECEIPT --key ALLOWED_SIGNERS": "needs a signature; test_signature.py verifies them",
-    "pp3 report RECEIPT --junit checks.xml": "test_report_several.py writes it and reads it",
-    "./pp3_locked.sh --qualify --detach": "test_locked.py runs the wrapper under a real flock and tmux",
+    "pp3 report RECEIPT --junit checks.xml": "test_report_junit.py writes it and reads it",
+    "./pp3_locked.sh --qualify --detach": "test_locked_detached.py runs the wrapper under a real flock and tmux",
     "pp3 qualify --dir DIR --gpus all": "needs a GPU; test_pieces.py runs processes in place of GPUs",
     "pp3 status DIR": "takes a campaign's folder; test_status.py tables one",
-    "pp3 merge DIR": "takes a campaign's folder; test_pieces.py merges some",
+    "pp3 merge DIR": "takes a campaign's folder; test_pieces_merged.py merges some",
     "pp3 ledger check": "needs the committed receipts; test_ledger.py holds the committed ledger",
 }
 ON_A_CPU = {"--backend cuda": "--backend reference"}  # what takes the place of a GPU here

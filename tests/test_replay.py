@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from restated import changed
 
 from pp3.harness import canonical, cli
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign, of_document, parts_of
 from pp3.harness.errors import Exit
-from pp3.harness.evidence import provenance, receipt
-from pp3.harness.evidence.review import Review
+from pp3.harness.evidence import provenance
 from pp3.harness.evidence.verify import verify
 from pp3.harness.regression import replay_command
 from pp3.harness.regression.integers import Integers
@@ -58,13 +58,6 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         return code, json.loads(said.out) if said.out else None, said.err
 
     return command
-
-
-def changed(path: Path, change: Callable[[Statement], object], folder: Path) -> Path:
-    """A receipt with something changed, under its own name."""
-    statement: Statement = canonical.decode(path.read_bytes())
-    change(statement)
-    return receipt.write(statement, folder)
 
 
 def test_the_counts_come_out_again(old: Path, command: Command) -> None:
@@ -285,48 +278,3 @@ def test_breaches_are_held_against_a_slice_where_there_were_none(
     monkeypatch.setattr(sampler.ReferenceSampler, "run", run)
     code, found, _ = command(old, "--slice", "disjoint,4")
     assert (code, found["equal"]) == (Exit.NEGATIVE, False)
-
-
-def replayed(path: Path, folder: Path, change: Callable[[Statement], object] = lambda statement: None) -> Path:
-    """The receipt as somebody who ran it again would write it, with something changed."""
-
-    def again(statement: Statement) -> None:
-        statement["predicate"]["seed"]["chosen"] = "replay"
-        change(statement)
-
-    return changed(path, again, folder)
-
-
-def other_count(statement: Statement) -> None:
-    """One event counted as another."""
-    counts = statement["predicate"]["cells"][0]["counts"]
-    counts[0], counts[1] = counts[0] + 1, counts[1] - 1
-
-
-def other_counter(statement: Statement) -> None:
-    """Another run of the plan."""
-    predicate = statement["predicate"]
-    predicate["seed"] |= {"counter": 4, "sha256": Seed.of(predicate["planSha256"], 4).value.hex()}
-
-
-def test_a_replay_raises_the_assurance(old: Path, tmp_path: Path) -> None:
-    found = verify(old, old.read_bytes(), review=Review(replay=replayed(old, tmp_path)))
-    assert found.ok, found.sentence
-    assert "assurance=replayed" in found.sentence
-    assert "assurance=self-attested" in verify(old, old.read_bytes()).sentence
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        pytest.param(other_count, "NOT VERIFIED at replay: disjoint/depth-4/proposal/", id="one-count"),
-        pytest.param(other_counter, "has another seed", id="another-seed"),
-        pytest.param(lambda s: s["predicate"]["seed"].update(chosen="given"), "is a run of its own", id="no-replay"),
-    ],
-)
-def test_what_is_no_replay_raises_nothing(
-    change: Callable[[Statement], object], said: str, old: Path, tmp_path: Path
-) -> None:
-    found = verify(old, old.read_bytes(), review=Review(replay=replayed(old, tmp_path, change)))
-    assert not found.ok
-    assert said in found.sentence

@@ -1,95 +1,21 @@
-"""Our own engine: its law, what its answers depend on, and what each planted fault changes."""
+"""Our own engine: its law, and what its answers depend on."""
 
-import hashlib
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from scipy import stats
+from run_requests import CHAIN, LEVEL, asks, fit, run, seed_of, tokens_of, transitions
 
 from pp3.harness.engine.contract import Ask, Finish
-from pp3.harness.engine.model import Model, Rule, law, load
+from pp3.harness.engine.model import Rule, law, load
 from pp3.harness.engine.rows import RowTable
-from pp3.harness.engine.runner import SESSION, Emitted, Request, Runner
-from pp3.harness.engine.runner_faults import FAULTS
+from pp3.harness.engine.runner import SESSION, Runner
 from pp3.harness.filters import ENGINES, law_of_logits
 from pp3.kernels.addressing import Purpose, request_key, words
 from pp3.targets.filtered import Settings
 from pp3.targets.target import ONE
 
-CHAIN = load("chain-64")
 DEPTH = 3
-LEVEL = 1e-6  # of a test whose seed is fixed: the chance that its honest sampler had failed when it was written
-BINS, EXPECTED = 6, 8  # cells of a class, and what each expects, about, at least
-
-
-def seed_of(request: pytest.FixtureRequest) -> int:
-    """The seed that a test's id gives."""
-    return int.from_bytes(hashlib.sha256(request.node.nodeid.encode()).digest()[:6], "little")
-
-
-def asks(count: int, length: int, seed: int, **more: Any) -> list[Ask]:
-    """Requests after ordinary tokens, each with a seed of its own."""
-    return [Ask(number=i, prompt=(7 * i % 59,), length=length, seed=seed + i, **more) for i in range(count)]
-
-
-def run(runner: Runner, plan: Sequence[Ask], hang_up: dict[int, int] | None = None) -> list[list[Emitted]]:
-    """What each request gets, by step; a request that is to hang up does so after so many tokens."""
-    got: list[list[Emitted]] = [[] for _ in plan]
-    requests: list[Request] = []
-
-    def deliver(number: int) -> Callable[[Emitted], None]:
-        def take(emitted: Emitted) -> None:
-            got[number].append(emitted)
-            limit = (hang_up or {}).get(number)
-            if limit is not None and sum(len(part.tokens) for part in got[number]) >= limit:
-                requests[number].gone = True
-
-        return take
-
-    requests += [runner.submit(ask, deliver(number)) for number, ask in enumerate(plan)]
-    while runner.step():
-        pass
-    return got
-
-
-def tokens_of(got: list[list[Emitted]]) -> list[tuple[int, ...]]:
-    """The tokens of each answer."""
-    return [tuple(token for part in parts for token in part.tokens) for parts in got]
-
-
-def transitions(plan: Sequence[Ask], answers: Sequence[tuple[int, ...]], model: Model = CHAIN) -> npt.NDArray[Any]:
-    """Counts [classes, vocab] of tokens by the class of the token before."""
-    counts = np.zeros(model.weights.shape, np.int64)
-    for ask, tokens in zip(plan, answers, strict=True):
-        before = [ask.prompt[-1], *tokens][:-1] if tokens else []
-        np.add.at(counts, (model.class_of[before], np.array(tokens, np.int64)), 1)
-    return counts
-
-
-def fit(counts: npt.NDArray[Any], laws: npt.NDArray[Any]) -> float:
-    """p of Pearson's chi-square of BINS of about equal mass a class; 0 for an impossible token.
-
-    Tokens are binned in the order of how far the target exceeds the proposal, which wrong acceptance moves mass along.
-    """
-    if (counts[laws == 0] > 0).any():
-        return 0.0
-    total, freedom = 0.0, 0
-    for number in np.flatnonzero(counts.sum(axis=1) >= BINS * EXPECTED):
-        tickets = np.full(CHAIN.vocab, 0.5)
-        tickets[CHAIN.supports.ids[number]] += CHAIN.supports.tickets[number]
-        order = np.argsort(laws[number] / tickets, kind="stable")
-        running = np.cumsum(laws[number][order])
-        of = np.minimum((running * BINS - 1e-9).astype(int), BINS - 1)
-        cells = counts[number].sum() * np.bincount(of, laws[number][order], BINS)
-        seen = np.bincount(of, counts[number][order], BINS)
-        kept = cells > 0
-        total, freedom = total + ((seen - cells)[kept] ** 2 / cells[kept]).sum(), freedom + int(kept.sum()) - 1
-    assert freedom > BINS
-    return float(stats.chi2.sf(total, freedom))
 
 
 def test_a_plain_token_is_the_one_that_its_random_word_picks(request: pytest.FixtureRequest) -> None:
@@ -244,90 +170,3 @@ def test_a_target_that_is_no_chain_of_its_own_law_is_served_too() -> None:
     (tokens,) = tokens_of(run(Runner(model, slots=1, depth=2), plan))
     before = [11, *tokens][:-1]
     assert (model.weights[model.class_of[before], list(tokens)] > 0).all()
-
-
-# Slots, plan, who hangs up after how many tokens, and whose answers differ from the sound engine's.
-Probe = tuple[int, list[Ask], dict[int, int], set[int]]
-
-
-def probes(fault: str, seed: int) -> tuple[Probe, Probe]:
-    """Where a fault shows, and the nearest place where it must not."""
-    short, long = asks(4, 6, seed), asks(4, 40, seed)
-    taken_again = [replace(short[0], length=6), long[1], long[2]]
-    match fault:
-        case "row-order":  # request 2 takes slot 0 while request 1 is older
-            return (2, taken_again, {}, {1, 2}), (3, taken_again, {}, set())
-        case "padding":
-            return (3, long[:3], {}, {2}), (2, long[:2], {}, set())
-        case "slot-seed":
-            return (1, short[:2], {}, {1}), (2, short[:2], {}, set())
-        case "one-path":
-            cool = asks(3, 40, seed, top_k=2)
-            return (3, cool, {}, {0, 1, 2}), (3, [replace(ask, speculate=False) for ask in cool], {}, set())
-        case "stale-draft":
-            return (3, long[:3], {}, {0, 1, 2}), (3, [replace(ask, speculate=False) for ask in long[:3]], {}, set())
-        case "shared-seed":
-            return (3, long[:3], {}, {1, 2}), (1, long[:3], {}, set())
-        case "aborted-neighbour":
-            return (3, long[:3], {0: 5}, {1}), (3, long[:3], {}, set())
-    raise AssertionError(fault)
-
-
-STREAMS = ("row-order", "padding", "slot-seed", "one-path", "stale-draft", "shared-seed", "aborted-neighbour")
-
-
-@pytest.mark.parametrize("fault", STREAMS)
-def test_a_fault_shows_where_it_says_and_nowhere_else(fault: str, request: pytest.FixtureRequest) -> None:
-    for slots, plan, hang_up, differ in probes(fault, seed_of(request)):
-        sound = tokens_of(run(Runner(CHAIN, slots=slots, depth=DEPTH), plan, hang_up))
-        wrong = tokens_of(run(FAULTS[fault].runner(CHAIN, slots=slots, depth=DEPTH), plan, hang_up))
-        assert {number for number in range(len(plan)) if sound[number] != wrong[number]} == differ
-
-
-@pytest.mark.parametrize("fault", ["row-order", "padding", "stale-draft", "aborted-neighbour"])
-def test_a_fault_of_the_law_changes_the_law(fault: str, request: pytest.FixtureRequest) -> None:
-    plan = [replace(ask, length=40 if ask.number < 2 else 700) for ask in asks(9, 700, seed_of(request))]
-    hang_up = {4: 5} if fault == "aborted-neighbour" else {}
-    got = tokens_of(run(FAULTS[fault].runner(CHAIN, slots=7, depth=DEPTH), plan, hang_up))
-    assert fit(transitions(plan, got), CHAIN.weights / ONE) < LEVEL
-
-
-def test_one_path_emits_what_a_filter_forbids(request: pytest.FixtureRequest) -> None:
-    plan = asks(6, 60, seed_of(request), top_k=2)
-    laws = np.array([law(row, Rule(top_k=2)) for row in CHAIN.weights])
-    got = tokens_of(run(FAULTS["one-path"].runner(CHAIN, slots=6, depth=DEPTH), plan))
-    assert (transitions(plan, got)[laws == 0] > 0).any()
-
-
-def test_shared_seeds_make_equal_prompts_equal() -> None:
-    plan = [Ask(number=i, prompt=(3,), length=30) for i in range(3)]
-    assert len(set(tokens_of(run(FAULTS["shared-seed"].runner(CHAIN, slots=3, depth=DEPTH), plan)))) == 1
-
-
-def test_nothing_stops_and_past_stop_go_on() -> None:
-    plan = asks(20, 60, 3, stop=(5, 9))
-    sound = tokens_of(run(Runner(CHAIN, slots=5, depth=DEPTH), plan))
-    endless = tokens_of(run(FAULTS["nothing-stops"].runner(CHAIN, slots=5, depth=DEPTH), plan))
-    past = tokens_of(run(FAULTS["past-stop"].runner(CHAIN, slots=5, depth=DEPTH), plan))
-    assert {len(tokens) for tokens in endless} == {60} != {len(tokens) for tokens in sound}
-    longer = [(one, other) for one, other in zip(sound, past, strict=True) if one != other]
-    assert longer
-    assert all(other[: len(one)] == one and len(other) <= len(one) + DEPTH for one, other in longer)
-
-
-def test_other_logprobs_are_those_of_the_position_before() -> None:
-    plan = asks(1, 30, 8, logprobs=0)
-    sound = run(Runner(CHAIN, slots=1, depth=0), plan)
-    wrong = run(FAULTS["other-logprobs"].runner(CHAIN, slots=1, depth=0), plan)
-    assert tokens_of(sound) == tokens_of(wrong)
-    tokens = tokens_of(sound)[0]
-    told = [part.logprobs[0] for part in wrong[0]]
-    with np.errstate(divide="ignore"):
-        earlier = np.log(CHAIN.weights[CHAIN.class_of[list(tokens[:-2])], tokens[2:]] / ONE)
-    np.testing.assert_array_equal(told[2:], earlier)
-    assert told != [part.logprobs[0] for part in sound[0]]
-
-
-def test_every_fault_is_tested_here() -> None:
-    others = {"nothing-stops", "past-stop", "other-logprobs"}
-    assert set(FAULTS) == {*STREAMS, *others}

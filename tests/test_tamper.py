@@ -7,60 +7,36 @@ give it away. The suites of test_verify.py and test_trial_receipt.py name a step
 import copy
 import hashlib
 import os
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from every_receipt import RIGHT, of_engine, of_exact, of_qualify, of_survey, of_trial, of_wire
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+from mutations import TOUCHED, derived_of, mutate, near, others, places, put, value_at
 
-from pp3.harness import backends, canonical, cli
 from pp3.harness import campaign as campaigns
-from pp3.harness.backends import Backend
+from pp3.harness import canonical, cli
 from pp3.harness.calibrate import far, judge
 from pp3.harness.calibrate.found import battery_of
-from pp3.harness.campaign import our_limits, plan_sha256
+from pp3.harness.campaign import plan_sha256
 from pp3.harness.design import Check
 from pp3.harness.errors import Exit, VerificationError
-from pp3.harness.evidence import calibration, kernels, leaves, provenance, receipt, rows, survey
-from pp3.harness.evidence import trial as trial_receipt
+from pp3.harness.evidence import calibration, kernels, leaves, provenance, receipt, rows
 from pp3.harness.evidence.leaves import Held
 from pp3.harness.evidence.verify import Verified, check_name, verify
-from pp3.harness.exact import oracle, suite
-from pp3.harness.kernel_evidence import known_answers
-from pp3.harness.run import Measured, _campaign
-from pp3.harness.samplers.torch_controls import Multinomial
-from pp3.harness.seeds import Seed
-from pp3.harness.transport import command as over_wire
-from pp3.harness.transport import wire_plan
-from pp3.harness.transport.path import PathSampler
-from pp3.harness.transport.place import Place
-from pp3.harness.transport.stage import ReferenceStage
-from pp3.harness.trial.device import identity
-from pp3.harness.trial.order import Sources
-from pp3.harness.trial.parent import Found
-from pp3.harness.trial.plan import TrialSpec, make
-from pp3.harness.trial.run import run
-from pp3.harness.verdict import conclude
+from pp3.harness.exact import suite
 
 ROOT = Path(__file__).resolve().parents[1]
-STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-COUNTER = 7
 KINDS = tuple(leaves.RULES)
 EXAMPLES, SOAK = 500, 10_000
-WITHIN = 1e-5  # of a number stored to six digits, relatively: docs/receipts.md
 MOST = {"oracle": 1, "calibration": 4}  # values that a leaf is given, where a receipt takes longer to verify
 COMMANDS = 24  # flipped bits that the whole command is given
 Statement = dict[str, Any]
-Keys = tuple[str | int, ...]
-Places = dict[str, list[Keys]]
-RIGHT = cache(suite.right)
 SOURCES = cache(provenance.sources)
 ANSWERS = cache(kernels.expected_answers)
 KEPT: dict[tuple[Any, ...], Any] = {}
@@ -107,82 +83,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def statements(measure: Any, probed: Any, calibrated: Any, folder: Path) -> dict[str, Statement]:
     """A small real receipt of each kind; copy before changing."""
-    found = {"qualify": _qualify(measure), "trial": _trial(), "oracle": _exact("oracle")}
-    found["exhaustive"] = _exact("exhaustive")
+    found = {"qualify": of_qualify(measure), "trial": of_trial(), "oracle": of_exact("oracle")}
+    found["exhaustive"] = of_exact("exhaustive")
     found["probe"] = probed.statement()
     found["calibration"] = calibrated.statement()
-    found["wire"] = _wire(measure)
-    found["engine"] = _engine(folder)
-    found["survey"] = _survey(found["trial"], receipt.write(found["trial"], folder))
+    found["wire"] = of_wire(measure)
+    found["engine"] = of_engine(folder)
+    found["survey"] = of_survey(found["trial"], receipt.write(found["trial"], folder))
     return {kind: canonical.decode(canonical.encode(one)) for kind, one in found.items()}
-
-
-def _qualify(measure: Any) -> Statement:
-    campaign = campaigns.of_document(
-        {"targets": ["disjoint"], "requests": 500, "paired": 20, "depths": [4], "batch_sizes": [2]}, "test"
-    )
-    drawn = Seed.of(plan_sha256(campaign), COUNTER)
-    measured = measure(campaign, drawn)
-    who = receipt.sampler_of(measured.sampler, Backend(measured.sampler.backend))
-    parts = (measured.counts, measured.first, measured.breaches, measured.pairs, measured.kernels)
-    judged = conclude(campaign, *parts, who)
-    return receipt.build(campaign, drawn, COUNTER, "given", STARTED, measured, judged)
-
-
-def _wire(measure: Any) -> Statement:
-    campaign = wire_plan.over_wire(
-        campaigns.of_document(
-            {"targets": ["disjoint"], "requests": 500, "paired": 20, "depths": [4], "batch_sizes": [2]}, "test"
-        ),
-        Place.THREAD,
-    )
-    drawn = Seed.of(plan_sha256(campaign), COUNTER)
-    beside, sampler = measure(campaign, drawn), PathSampler(ReferenceStage(), campaign.place)
-    measured = Measured(sampler=beside.sampler, kernels=beside.kernels, timings=beside.timings)
-    _campaign(campaign, drawn, sampler, measured, lambda *_: None)
-    sampler.close()
-    path = sampler.journey.plain()
-    judged = over_wire.judge(campaign, measured, path)
-    return over_wire.build(campaign, drawn, COUNTER, "given", STARTED, measured, path, judged)
-
-
-def _engine(folder: Path) -> Statement:
-    for role, option in (("target", []), ("draft", ["--draft"])):
-        assert cli.run(["checkpoint", "chain-64", *option, "--out", str(folder / role)]) == Exit.OK
-    served = ["--checkpoint", str(folder / "target"), "--draft-checkpoint", str(folder / "draft")]
-    out = folder / "engine"
-    asked = ["--tokens", "20000", "--counter", str(COUNTER), "--out", str(out)]
-    assert cli.run(["qualify", "--engine", "reference", *served, *asked]) in (Exit.OK, Exit.INCONCLUSIVE)
-    return receipt.read(next(out.glob("*.json")))[1]
-
-
-def _trial() -> Statement:
-    sampler, threads = Multinomial(), torch.get_num_threads()
-    torch.set_num_threads(1)
-    spec = TrialSpec(sampler="multinomial", targets=["rows-of-4", "rows-of-8"], requests=2000)
-    trial = make(spec, sampler.describe(), "test")
-    measured = run(trial, sampler, Seed.of(trial.plan_sha256, COUNTER), "cpu", lambda *_: None)
-    torch.set_num_threads(threads)
-    one = Found(trial=trial, device=identity("cpu"), measured=measured, sources=Sources([["a.py", "0" * 64]], {}))
-    return trial_receipt.build(one, COUNTER, "given", STARTED, trial_receipt.judge(one))
-
-
-def _exact(kind: str) -> Statement:
-    who = receipt.sampler_of(our_limits(), Backend.REFERENCE)
-    named = backends.identity(Backend.REFERENCE)
-    kernels = {"bits": [], "conform": known_answers(Backend.REFERENCE), "identity": named}
-    if kind == "oracle":
-        seen = oracle.observe(Backend.REFERENCE, lambda *_: None)
-        return receipt.build_exact(kind, STARTED, who, kernels, seen, oracle.conclude(seen, who, kernels))
-    found = [RIGHT(which, False).plain() for which in suite.IDS]
-    return receipt.build_exact(kind, STARTED, who, kernels, found, suite.conclude(found, who, kernels))
-
-
-def _survey(trial: Statement, file: Path) -> Statement:
-    p = trial["predicate"]
-    row = {key: p[key] for key in survey.COPIED} | {"version": p["sampler"]["version"], "name": "multinomial"}
-    row |= {"about": "a control", "receipt": file.name, "requests": survey.requests_of(p)}
-    return survey.build(STARTED, [row], {"another": "not installed"})
 
 
 def sealed(statement: Statement, folder: Path) -> Verified:
@@ -191,72 +99,6 @@ def sealed(statement: Statement, folder: Path) -> Verified:
     ran = statement["predicate"].get("run") if isinstance(statement.get("predicate"), dict) else None
     moment = receipt.stamp(str(ran.get("startedUtc"))) if isinstance(ran, dict) else "unknown"
     return verify(folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content)
-
-
-def reseal_plan(statement: Statement) -> None:
-    """Make the plan's digest and the seed follow from a changed plan."""
-    p = statement["predicate"]
-    p["planSha256"] = canonical.sha256(p["plan"])
-    p["seed"]["sha256"] = Seed.of(p["planSha256"], p["seed"]["counter"]).value.hex()
-
-
-def places(statement: Statement) -> Places:
-    """The leaves of a statement by their path."""
-    found: Places = {}
-    for path, keys in leaves.leaves(statement):
-        found.setdefault(path, []).append(keys)
-    return found
-
-
-def value_at(statement: Statement, keys: Keys) -> Any:
-    """What stands at a place."""
-    place: Any = statement
-    for key in keys:
-        place = place[key]
-    return place
-
-
-def put(statement: Statement, keys: Keys, value: Any) -> None:
-    """Set what stands at a place."""
-    value_at(statement, keys[:-1])[keys[-1]] = value
-
-
-def near(old: Any, new: Any) -> bool:
-    """Whether two leaves are one number to the digits that are compared, spelled as a receipt spells it."""
-    if not isinstance(old, str) or not isinstance(new, str):
-        return False
-    try:
-        one, other = float(old), float(new)
-    except ValueError:
-        return False
-    return f"{other:.6g}" == new and abs(one - other) <= WITHIN * abs(one)
-
-
-def others(old: Any) -> list[Any]:
-    """Values of the same and of another type, near and far."""
-    if isinstance(old, bool):
-        return [not old, int(old), str(old)]
-    if isinstance(old, int):
-        return [old + 1, old - 1, 0 if old else 2, -old - 1, 2**53 - 1, str(old), bool(old), None]
-    if isinstance(old, str):
-        swapped = old[:-1] + ("0" if old[-1:] != "0" else "1")
-        spelled = [f"{old}0", f" {old}", f"+{old}", f"{old}e0"]
-        return [
-            swapped,
-            old[:-1],
-            f"{old}x",
-            old.swapcase(),
-            "",
-            "PASS",
-            "0",
-            "1e-300",
-            "nan",
-            "inf",
-            *spelled,
-            0,
-            None,
-        ]
-    return [None, 0, "", "x", [0], ["x"], {"a": 1}, {"a": "1"}]
 
 
 def test_there_is_a_receipt_of_every_kind_and_it_verifies(statements: dict[str, Statement], folder: Path) -> None:
@@ -363,90 +205,6 @@ def differ(one: Any, other: Any) -> bool:
 
 
 SEALED = (("predicate", "planSha256"), ("predicate", "seed", "sha256"))
-LISTS = ("delete", "repeat", "exchange", "add")
-TOUCHED = {  # lists and maps whose members, or their order, follow from other leaves
-    "qualify": ("cells", "tests", "deviations", "seedFamily", "sees", "nonClaims", "reasons", "paired", "kernels"),
-    "trial": ("cells", "tests", "deviations", "effects", "nonClaims", "reasons"),
-}
-
-
-def restructure(statement: Statement, keys: Keys, way: str, rng: random.Random) -> None:
-    """Delete, repeat or exchange members of a list or map, or add a foreign one."""
-    place = value_at(statement, keys)
-    if isinstance(place, dict):
-        name = rng.choice(sorted(place))
-        if way == "delete":
-            del place[name]
-        elif way == "exchange":
-            other = rng.choice(sorted(place))
-            place[name], place[other] = place[other], place[name]
-        else:
-            place[f"{name}-more" if way == "repeat" else "unknown"] = copy.deepcopy(place[name])
-    else:
-        at, other = rng.randrange(len(place)), rng.randrange(len(place))
-        if way == "delete":
-            del place[at]
-        elif way == "exchange":
-            place[at], place[other] = place[other], place[at]
-        else:
-            place.insert(other, copy.deepcopy(place[at]) if way == "repeat" else rng.choice([None, 0, "", {}, []]))
-
-
-def containers(statement: Statement, kind: str) -> list[Keys]:
-    """Every list and map within those whose members follow."""
-    found: list[Keys] = []
-
-    def visit(value: Any, keys: Keys) -> None:
-        if isinstance(value, (dict, list)) and value:
-            found.append(keys)
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                visit(item, (*keys, key))
-
-    for name in TOUCHED[kind]:
-        visit(statement["predicate"][name], ("predicate", name))
-    return found
-
-
-def derived_of(kind: str, statement: Statement) -> dict[Keys, Any]:
-    """Every derived leaf of a statement."""
-    return {
-        keys: value_at(statement, keys)
-        for path, where in places(statement).items()
-        for keys in where
-        if leaves.rule_of(kind, path).held is Held.DERIVED
-    }
-
-
-def is_derived(kind: str, path: str) -> bool:
-    """Whether a leaf follows; one that a change has made may have no rule."""
-    try:
-        return leaves.rule_of(kind, path).held is Held.DERIVED
-    except KeyError:
-        return False
-
-
-def mutate(kind: str, statement: Statement, chosen: int) -> str:
-    """One structured change, or two, drawn from an integer; what was done."""
-    rng, done = random.Random(chosen), []
-    for _ in range(rng.choice([1, 1, 1, 2])):
-        if rng.random() < 0.3:
-            keys, way = rng.choice(containers(statement, kind)), rng.choice(LISTS)
-            restructure(statement, keys, way, rng)
-            done.append(f"{way} in {keys}")
-        else:
-            by_path = places(statement)
-            follow = [path for path in sorted(by_path) if is_derived(kind, path)]
-            keys = rng.choice(by_path[rng.choice(follow if rng.random() < 0.7 else sorted(by_path))])
-            old = value_at(statement, keys)
-            put(statement, keys, rng.choice(others(old) if rng.random() < 0.8 else others(None)))
-            done.append(f"{keys} {old!r} -> {value_at(statement, keys)!r}")
-    if rng.random() < 0.3:
-        try:
-            reseal_plan(statement)
-            done.append("sealed anew")
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            done.append("no seal fits")
-    return "; ".join(done)
 
 
 def hold(kind: str, original: Statement, chosen: int, folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """Semantics section 4 read aloud, for the tests of the wire: integers, struct and loops, nothing of the package.
 
 `judge_*` give the code of the first rule that a frame breaks, or None. `Frame` holds a reply field by field, so that a
-mutation changes what it means to change.
+mutation changes what it means to change. As long as the section: its rules, and what breaks each.
 """
 
 import math
