@@ -1,5 +1,6 @@
 """The `pp3` command. Data on stdout, progress on stderr, exit codes of docs/exit-codes.md."""
 
+import difflib
 import errno
 import sys
 import traceback
@@ -16,6 +17,7 @@ from pp3.harness.probe import commands as speed_commands
 from pp3.harness.qualify_options import qualify
 from pp3.harness.regression.commands import COMMANDS
 
+CLOSE = 0.75  # likeness of a command that is named in place of one that there is not
 PATH = click.Path(path_type=Path)
 START = "Start with: pp3 doctor, pp3 init DIR, pp3 qualify --campaign DIR/campaign.toml, then pp3 verify RECEIPT."
 
@@ -132,6 +134,11 @@ def _usage(error: click.ClickException) -> str:
     said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if context is None:
         return said
+    if isinstance(context.command, click.Group) and said.startswith("No such command"):
+        name = said.split("'")[1]
+        close = difflib.get_close_matches(name, context.command.commands, 1, CLOSE)
+        hint = f"did you mean {close[0]}?" if close else f"{context.command_path} --help lists them"
+        return f"{name!r} is no command; {hint}"
     if context.command is qualify and isinstance(error, click.NoSuchOption):
         from pp3.harness.campaign import CampaignSpec
 

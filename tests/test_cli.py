@@ -42,7 +42,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 MISUSED: dict[str, tuple[list[str], str]] = {
-    "an unknown command": (["qualfy"], "qualfy"),
+    "an unknown command": (["qualfy"], "'qualfy' is no command; did you mean qualify?"),
+    "a command like none": (["trace"], "'trace' is no command; pp3 --help lists them"),
+    "a command of a group": (["ledger", "drop"], "'drop' is no command; pp3 ledger --help lists them"),
     "an unknown option": (["qualify", "--reqests", "5"], "--reqests"),
     "a number that is none": (["qualify", "--requests", "many"], "many"),
     "an unknown device": (["qualify", "--device", "tpu"], "tpu"),

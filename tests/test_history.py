@@ -162,7 +162,7 @@ def test_the_table_fits_a_terminal(made: Path) -> None:
     """A row a receipt in 80 columns, whatever it is called; what is left out is in --json."""
     [row], _ = history.history(made.parent)
     head, line = history.table([row])
-    assert head.split() == ["measured", "kind", "verdict", "sampler", "device", "sees", "state"]
+    assert head.split() == ["measured", "kind", "verdict", "sampler", "device", "sees", "pp3"]
     moment = row.measured[:10], row.measured[11:16]
     seen = f"{float(row.resolution):.3g}"
     assert line.split() == [*moment, "qualify", "PASS", "pp3-top32", row.version, "a", "CPU", seen, "current"]

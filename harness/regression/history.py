@@ -62,7 +62,6 @@ def run_command(folder: Path, as_json: bool, as_csv: bool = False) -> int:
     elif rows:
         for line in table(rows):
             click.echo(line)
-        click.echo("the state speaks of pp3's own sources, not of a sampler's file: pp3 compare does", err=True)
     else:
         click.echo(f"no receipt lies under {folder}", err=True)
     return Exit.OK if rows else Exit.NOTHING_RAN
@@ -190,7 +189,7 @@ def table(rows: list[Row]) -> list[str]:
         Column(head="sampler", fit=Fit.FOLD),
         Column(head="device", fit=Fit.FOLD),
         Column(head="sees", right=True),
-        Column(head="state", fit=Fit.FOLD),
+        Column(head="pp3", fit=Fit.FOLD),
     ]
     cells = [
         [
