@@ -179,6 +179,12 @@ def test_each_campaign_has_its_own(check: Check, expected: Any) -> None:
         assert alone.tolist() == pytest.approx([want], rel=1e-9, abs=0)
 
 
+@pytest.mark.parametrize("method", Method)
+def test_no_campaigns_have_no_p_values(method: Method) -> None:
+    none = {ONE.id: np.zeros((0, 4), np.int64), OTHER.id: np.zeros((0, 3), np.int64)}
+    assert p_values(check_of(method, OTHER), none).tolist() == []
+
+
 @pytest.mark.parametrize("method", [Method.G, Method.FIT])
 def test_no_events_are_no_evidence(method: Method) -> None:
     """Not even of too good a fit."""
