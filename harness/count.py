@@ -1,16 +1,20 @@
 """A number of requests or tokens as a command line takes it: 20000, 20_000 or 2e4."""
 
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pp3.harness.echo import echo
 
 LONGEST = 18  # digits
+if TYPE_CHECKING:
+    Parameter = click.ParamType[int]
+else:
+    Parameter = click.ParamType  # which older versions of click do not subscript
 
 
-class Count(click.ParamType):
+class Count(Parameter):
     """A whole number, in scientific notation too."""
 
     name = "integer"
