@@ -73,7 +73,9 @@ def test_another_digest_of_the_plan(digest: str, small: Statement) -> None:
 
 @pytest.mark.parametrize("rule", ["by hand", "the seed"])
 def test_another_rule_of_the_seed(rule: str, small: Statement) -> None:
-    assert said(sealed(small, lambda p: p["seed"].update(rule=rule))).startswith("plan: the seed rule must read 'sha256(")
+    assert said(sealed(small, lambda p: p["seed"].update(rule=rule))).startswith(
+        "plan: the seed rule must read 'sha256("
+    )
 
 
 def test_values_of_the_plan_are_spelled_one_way(small: Statement) -> None:
