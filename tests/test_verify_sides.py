@@ -16,8 +16,7 @@ from pp3.harness import campaign as campaigns
 from pp3.harness import canonical
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign, plan_sha256
-from pp3.harness.errors import VerificationError
-from pp3.harness.evidence import execution, kernels, receipt
+from pp3.harness.evidence import kernels, receipt
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.evidence.verify import verify
 from pp3.harness.run import Measured
@@ -198,14 +197,3 @@ def test_a_signature_that_does_not_hold_assures_nothing(outcome: str) -> None:
     assert of(("signature", outcome), ("replay", outcome)).assurance == "self-attested"
     assert of(("signature", outcome), ("replay", "ok")).assurance == "replayed"
     assert of(("signature", "ok"), ("replay", outcome)).assurance == "signed"
-
-
-def test_pieces_are_as_many_as_targets_however_many() -> None:
-    """Three hundred."""
-    targets = [f"rows-of-{n}" for n in range(300)]
-    said = {"devices": {"cpu": 300}, "pieces": 300, "repeated": 300, "unequal": []}
-    predicate = {"broken": {}, "execution": said, "plan": {"targets": [{"name": name} for name in targets]}}
-    assert execution.check_trial(predicate) == 300
-    for pieces in (299, 301):
-        with pytest.raises(VerificationError, match=rf"^{pieces} pieces, 300 of them run; the plan is cut into 300$"):
-            execution.check_trial(predicate | {"execution": said | {"pieces": pieces}})
