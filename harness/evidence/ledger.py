@@ -58,7 +58,6 @@ class Ledger:
     path: Path
     records: dict[str, Record] = field(default_factory=dict)
     superseded: dict[str, Superseding] = field(default_factory=dict)
-    lines: int = 0
     problems: list[str] = field(default_factory=list)
 
     def head(self, sha256: str) -> str:
@@ -93,7 +92,6 @@ def parse(path: Path, content: bytes) -> Ledger:
     problems = ledger.problems
     if content and not content.endswith(b"\n"):
         problems.append("its last line is not whole: a write was broken off, or the file was cut; restore it")
-    count = 0
     for count, raw in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], 1):
         line = raw.decode("utf-8", "replace")
         found = RECORD.fullmatch(line) or SUPERSEDING.fullmatch(line)
@@ -108,9 +106,7 @@ def parse(path: Path, content: bytes) -> Ledger:
             _superseding(ledger, count, found)
     cycles = [sha256 for sha256 in ledger.superseded if _cyclic(ledger, sha256)]
     problems += [f"{sha256[:16]} is superseded by itself, over a cycle" for sha256 in cycles]
-    return Ledger(
-        path=path, records=ledger.records, superseded=ledger.superseded, lines=count, problems=ledger.problems
-    )
+    return ledger
 
 
 def _record(ledger: Ledger, line: int, found: re.Match[str]) -> None:
