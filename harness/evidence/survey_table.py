@@ -1,5 +1,6 @@
 """The README's table of the committed survey: engine by engine and version by version, how many samplers pass, and
-which do not. Made from the newest receipt that the ledger does not call superseded."""
+which do not. Made from the newest receipt that the ledger does not call superseded; a sampler that passes in it and
+fails in a committed trial of its own, of more requests say, is named."""
 
 from collections.abc import Collection
 from pathlib import Path
