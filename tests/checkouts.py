@@ -5,6 +5,10 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
+from pp3.harness.evidence import store
+
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "tests" / "vectors"
 SMALL = """
@@ -15,6 +19,13 @@ paired = 400
 batch_sizes = [1, 2]
 depths = [4]
 """
+
+
+def empty_checkout(root: Path, patch: pytest.MonkeyPatch) -> Path:
+    """One without sources, which the store takes for the one it runs from."""
+    (root / "receipts" / "evidence" / "qualify").mkdir(parents=True)
+    patch.setattr(store, "find_checkout", lambda: root)
+    return root
 
 
 def make_checkout(tree: Path) -> Path:

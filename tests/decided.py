@@ -2,31 +2,22 @@
 
 import hashlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from built import Measure, Statement, qualified, wired
 
 from pp3.harness import campaign as campaigns
 from pp3.harness import canonical
 from pp3.harness.backends import Backend
-from pp3.harness.campaign import Campaign, plan_sha256
-from pp3.harness.evidence import kernels, receipt
+from pp3.harness.evidence import kernels
 from pp3.harness.evidence.review import Review
 from pp3.harness.evidence.verified import Verified
 from pp3.harness.evidence.verify import verify
-from pp3.harness.run import Measured, _campaign
 from pp3.harness.seeds import Seed
 from pp3.harness.shards.cut import cut
-from pp3.harness.transport import command as over_wire
-from pp3.harness.transport import wire_plan
-from pp3.harness.transport.path import PathSampler
-from pp3.harness.transport.place import Place
-from pp3.harness.transport.stage import ReferenceStage
-from pp3.harness.verdict import conclude
 
-STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-STAMP = "20260102T030405Z"
-COUNTER = 7
+STAMP = "20260102T030405Z"  # of the start of what is built
 PLAN = {"targets": ["disjoint", "sparse-tail"], "requests": 501, "paired": 21, "depths": [4, 5], "batch_sizes": [2, 3]}
 WIRE_PLAN = {"targets": ["disjoint"], "requests": 500, "paired": 20, "depths": [4], "batch_sizes": [2]}
 NOWHERE = Path("/nowhere") / "receipts"
@@ -35,32 +26,17 @@ ZEROS = "0" * 64
 PIECE = "paired,disjoint,depth-4,0-9"
 CELL = "disjoint/depth-4/proposal/position-0/context-0"
 Predicate = dict[str, Any]
-Statement = dict[str, Any]
 Change = Callable[[Predicate], object]
 
 
-def small_of(measure: Callable[[Campaign, Seed], Measured]) -> Statement:
+def small_of(measure: Measure) -> Statement:
     """A receipt of two targets, depths and batch sizes."""
-    campaign = campaigns.of_document(dict(PLAN), "test")
-    drawn = Seed.of(plan_sha256(campaign), COUNTER)
-    measured = measure(campaign, drawn)
-    who = receipt.sampler_of(measured.sampler, Backend(measured.sampler.backend))
-    parts = (measured.counts, measured.first, measured.breaches, measured.pairs, measured.kernels)
-    judged = conclude(campaign, *parts, who)
-    return receipt.build(campaign, drawn, COUNTER, "given", STARTED, measured, judged)
+    return qualified(PLAN, measure)
 
 
-def wired_of(measure: Callable[[Campaign, Seed], Measured]) -> Statement:
+def wired_of(measure: Measure) -> Statement:
     """One over the wire, of one target."""
-    campaign = wire_plan.over_wire(campaigns.of_document(dict(WIRE_PLAN), "test"), Place.THREAD)
-    drawn = Seed.of(plan_sha256(campaign), COUNTER)
-    beside, sampler = measure(campaign, drawn), PathSampler(ReferenceStage(), campaign.place)
-    measured = Measured(sampler=beside.sampler, kernels=beside.kernels, timings=beside.timings)
-    _campaign(campaign, drawn, sampler, measured, lambda *_: None)
-    sampler.close()
-    path = sampler.journey.plain()
-    judged = over_wire.judge(campaign, measured, path)
-    return over_wire.build(campaign, drawn, COUNTER, "given", STARTED, measured, path, judged)
+    return wired(WIRE_PLAN, measure)
 
 
 def name_of(content: bytes) -> str:

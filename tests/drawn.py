@@ -1,16 +1,12 @@
 """What draws must give: boundaries, tokens and supports, one at a time in Python integers."""
 
 import bisect
-import inspect
 import itertools
-import types
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pp3.harness.exact import draws
-from pp3.kernels import reference
 from pp3.kernels.reference import ONE, SUPPORT, Supports
 
 ROWS = dict(draws.rows())
@@ -27,15 +23,6 @@ INTERPRETED = (
     "sparse-tail/row-0",  # four tiles
 )
 Ints = npt.NDArray[np.int64]
-
-
-def mutant(old: str, new: str) -> Any:
-    """The reference with one expression of its source replaced."""
-    source = inspect.getsource(reference)
-    assert source.count(old) == 1, old
-    module = types.ModuleType("reference_mutant")
-    exec(compile(source.replace(old, new), "<mutant>", "exec"), vars(module))
-    return module
 
 
 def boundaries(supports: Supports) -> Ints:

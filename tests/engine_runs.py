@@ -1,13 +1,18 @@
-"""A qualification of our own engine with drafts, and its receipt sealed anew."""
+"""Models for our own engine, its qualification with drafts, and the receipt of that sealed anew."""
 
-import hashlib
 from pathlib import Path
-from typing import Any
 
-from pp3.harness import canonical
-from pp3.harness.evidence import receipt
+from altered import Statement, written
 
-Statement = dict[str, Any]
+from pp3.harness import cli
+from pp3.harness.errors import Exit
+
+
+def models_in(folder: Path) -> Path:
+    """The folder, with a target and its draft model."""
+    assert cli.run(["checkpoint", "chain-64", "--out", str(folder / "target")]) == Exit.OK
+    assert cli.run(["checkpoint", "chain-64", "--draft", "--out", str(folder / "draft")]) == Exit.OK
+    return folder
 
 
 def arguments(models: Path, *more: str) -> list[str]:
@@ -18,6 +23,5 @@ def arguments(models: Path, *more: str) -> list[str]:
 
 def sealed(statement: Statement, folder: Path) -> tuple[Path, bytes]:
     """As a forger would write it."""
-    content = canonical.encode(statement)
-    moment = receipt.stamp(statement["predicate"]["run"]["startedUtc"])
-    return folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content
+    name, content = written(statement)
+    return folder / name, content

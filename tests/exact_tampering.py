@@ -1,14 +1,11 @@
 """Changes of an enumeration's or the bridge's statement, and the step of verification that must catch each."""
 
 import copy
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from pp3.harness import canonical, crossings
-from pp3.harness.evidence import receipt
-from pp3.harness.evidence.verify import Verified, verify
+from altered import Change, Statement, both, drop, edit, flipped
+
+from pp3.harness import crossings
 from pp3.harness.exact import oracle, suite
 from pp3.harness.softmax_distance import distances
 from pp3.targets.policies import build_policy
@@ -18,16 +15,6 @@ CONCLUDE: dict[str, Callable[..., suite.Conclusion | oracle.Conclusion]] = {
     "exhaustive": suite.conclude,
     "oracle": oracle.conclude,
 }
-Statement = dict[str, Any]
-Change = Callable[[Statement], object]
-
-
-def sealed(statement: Statement, source: Path | None = None) -> Verified:
-    """Verify a statement after writing it canonically under its new digest, as a forger would."""
-    content = canonical.encode(statement)
-    run = statement["predicate"].get("run") if isinstance(statement.get("predicate"), dict) else None
-    moment = receipt.stamp(str(run.get("startedUtc"))) if isinstance(run, dict) else "unknown"
-    return verify(Path(f"{moment}-{hashlib.sha256(content).hexdigest()}.json"), content, source)
 
 
 def rejudge(statement: Statement) -> None:
@@ -39,33 +26,6 @@ def rejudge(statement: Statement) -> None:
     predicate["sentence"] = concluded.sentence
 
 
-def edit(*path: str | int, to: Any) -> Change:
-    """Set a value of the predicate, or give it to a function of the old one."""
-
-    def change(statement: Statement) -> None:
-        place = statement["predicate"]
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
-
-    return change
-
-
-def both(*changes: Change) -> Change:
-    """One change after the other."""
-
-    def change(statement: Statement) -> None:
-        for one in changes:
-            one(statement)
-
-    return change
-
-
-def drop(*path: str | int, at: int = 0) -> Change:
-    """Remove one item of a list of the predicate."""
-    return edit(*path, to=lambda old: old[:at] + old[at + 1 :])
-
-
 def without(*path: str | int, key: str) -> Change:
     """Remove one key of an object of the predicate."""
     return edit(*path, to=lambda old: {name: value for name, value in old.items() if name != key})
@@ -74,11 +34,6 @@ def without(*path: str | int, key: str) -> Change:
 def named(*path: str | int, key: str, to: str) -> Change:
     """Give a key of an object of the predicate another name."""
     return edit(*path, to=lambda old: {to if name == key else name: value for name, value in old.items()})
-
-
-def flipped(text: str) -> str:
-    """A digest with its last digit changed."""
-    return text[:-1] + ("0" if text[-1] != "0" else "1")
 
 
 def longer(rational: str) -> str:

@@ -1,15 +1,10 @@
-"""A forger's hand: changes of a statement, and what follows from them made to follow."""
+"""Changes of a campaign's cells and checks, and what follows from them made to follow."""
 
-import hashlib
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from altered import Change, Statement, edit
+
 from pp3.harness import campaign as campaigns
-from pp3.harness import canonical
-from pp3.harness.evidence.receipt import stamp
-from pp3.harness.evidence.verify import Verified, verify
-from pp3.harness.seeds import Seed
 from pp3.harness.verdict import conclude
 
 REVIEWED = ("ledger", "signature", "sources")  # skipped where nothing is given
@@ -27,23 +22,6 @@ STEPS = [
     "non-claims",
     *REVIEWED,
 ]
-Statement = dict[str, Any]
-Change = Callable[[Statement], object]
-
-
-def sealed(statement: Statement, source: Path | None = None) -> Verified:
-    """Verify a statement after writing it canonically under its new digest, as a forger would."""
-    content = canonical.encode(statement)
-    run = statement["predicate"].get("run") if isinstance(statement.get("predicate"), dict) else None
-    moment = stamp(str(run.get("startedUtc"))) if isinstance(run, dict) else "unknown"
-    return verify(Path(f"{moment}-{hashlib.sha256(content).hexdigest()}.json"), content, source)
-
-
-def reseal_plan(statement: Statement) -> None:
-    """Make the plan's digest and the seed follow from a changed plan, as a forger would."""
-    predicate = statement["predicate"]
-    predicate["planSha256"] = canonical.sha256(predicate["plan"])
-    predicate["seed"]["sha256"] = Seed.of(predicate["planSha256"], predicate["seed"]["counter"]).value.hex()
 
 
 def rejudge(statement: Statement) -> None:
@@ -85,38 +63,6 @@ def move(statement: Statement, event: str) -> None:
     counts[second] += 1
 
 
-def more(event: str) -> Change:
-    """One event more in the first cell of a kind."""
-
-    def change(statement: Statement) -> None:
-        cells = statement["predicate"]["cells"]
-        next(c for c in cells if f"/{event}/" in c["id"])["counts"][0] += 1
-
-    return change
-
-
-def edit(*path: str | int, to: Any) -> Change:
-    """Set a value of the predicate, or give it to a function of the old one."""
-
-    def change(statement: Statement) -> None:
-        place = statement["predicate"]
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
-
-    return change
-
-
-def both(*changes: Change) -> Change:
-    """One change after the other."""
-
-    def change(statement: Statement) -> None:
-        for one in changes:
-            one(statement)
-
-    return change
-
-
 def in_test(field: str, to: Any) -> Change:
     """Change a field of the first check whose p-value is written with six digits."""
 
@@ -136,16 +82,6 @@ def fifth_digit(number: str) -> str:
 def add(*path: str | int, item: Any) -> Change:
     """Append to a list of the predicate; a function is given the list."""
     return edit(*path, to=lambda old: [*old, item(old) if callable(item) else item])
-
-
-def drop(*path: str | int, at: int = 0) -> Change:
-    """Remove one item of a list of the predicate."""
-    return edit(*path, to=lambda old: old[:at] + old[at + 1 :])
-
-
-def flipped(text: str) -> str:
-    """A digest with its last digit changed."""
-    return text[:-1] + ("0" if text[-1] != "0" else "1")
 
 
 def stray_row(statement: Statement) -> dict[str, Any]:

@@ -4,22 +4,14 @@ import copy
 import random
 from typing import Any
 
-from pp3.harness import canonical
+from altered import Statement, reseal_plan
+
 from pp3.harness.evidence import leaves
 from pp3.harness.evidence.leaves import Held
-from pp3.harness.seeds import Seed
 
 WITHIN = 1e-5  # of a number stored to six digits, relatively: docs/receipts.md
-Statement = dict[str, Any]
 Keys = tuple[str | int, ...]
 Places = dict[str, list[Keys]]
-
-
-def reseal_plan(statement: Statement) -> None:
-    """Make the plan's digest and the seed follow from a changed plan."""
-    p = statement["predicate"]
-    p["planSha256"] = canonical.sha256(p["plan"])
-    p["seed"]["sha256"] = Seed.of(p["planSha256"], p["seed"]["counter"]).value.hex()
 
 
 def places(statement: Statement) -> Places:

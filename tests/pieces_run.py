@@ -1,11 +1,17 @@
 """Campaigns in pieces at the command line: run, merged, and what their receipts say."""
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
 
 from pp3.harness import canonical, cli
 from pp3.harness.errors import Exit
+from pp3.harness.evidence import store
 
+CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
+INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
 OF_RUN = (
     "run",
     "execution",
@@ -18,6 +24,30 @@ OF_RUN = (
 def run(*arguments: str | Path) -> int:
     """pp3 qualify, in this process."""
     return cli.run(["qualify", *map(str, arguments)])
+
+
+def go_home(patch: pytest.MonkeyPatch, home: Path, quick_pieces: ModuleType) -> None:
+    """Without the interpreter, and with counters of its own."""
+    quick_pieces.install(patch.setattr)
+    patch.setattr(store, "find_checkout", lambda: None)
+    home.mkdir(exist_ok=True)
+    patch.chdir(home)
+
+
+def campaign_in(folder: Path) -> Path:
+    """A small campaign file."""
+    path = folder / "small.toml"
+    path.write_text(CAMPAIGN)
+    return path
+
+
+def finished_in(root: Path, quick_pieces: ModuleType) -> Path:
+    """A campaign in pieces that is done, counter 9: its folder `d`, its receipt in `o`."""
+    with pytest.MonkeyPatch.context() as patch:
+        go_home(patch, root, quick_pieces)
+        given = ("--campaign", campaign_in(root), "--dir", root / "d", "--counter", "9", "--out", root / "o")
+        assert run(*given) == INCONCLUSIVE
+    return root
 
 
 def predicate_in(folder: Path) -> dict[str, Any]:

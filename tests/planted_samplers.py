@@ -12,6 +12,9 @@ from pp3.harness.samplers.torch_controls import StandardRejection
 from pp3.harness.verdict import Verdict
 
 Change = Callable[..., Any]
+BLATANT = 8_000  # requests of each law that bugs as large as these need
+IMPOSSIBLE = r"[\d,]+ of [\d,]+ have probability 0: token \d+ \("
+OFF = r"off by about 0\.\d+ in total variation, 0\.\d+ would be seen; "
 
 
 @dataclass

@@ -1,10 +1,8 @@
 """Cells by hand, pooled, and checks over them."""
 
-from fractions import Fraction
+from weighted_cell import cell
 
-import numpy as np
-
-from pp3.harness.cells import Cell, Event
+from pp3.harness.cells import Event
 from pp3.harness.design import Check, Method
 from pp3.harness.pooling import Pooled, pool
 
@@ -12,24 +10,9 @@ SHARES = [40, 25, 15, 10, 6, 4]
 EVENTS = 5000
 
 
-def cell(shares: list[int], context: int = 0) -> Cell:
-    """A cell with this law."""
-    return Cell(
-        event=Event.TOKEN,
-        target="t",
-        depth=4,
-        position=1,
-        context=context,
-        pattern="",
-        atoms=np.arange(len(shares)),
-        shares=tuple(shares),
-        rate=Fraction(1),
-    )
-
-
 def pooled_of(shares: list[int], least: int = 20, context: int = 0) -> Pooled:
     """A cell that can decide."""
-    pooled = pool(cell(shares, context), EVENTS, least)
+    pooled = pool(cell(shares, context=context), EVENTS, least)
     assert pooled is not None
     return pooled
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from pp3.harness.transport.channel import Channel
 from pp3.harness.transport.hello import Hello
 from pp3.harness.transport.pages import Cause
@@ -22,6 +24,7 @@ from pp3.harness.transport.serve import Terms
 from pp3.harness.transport.step import Step
 from pp3.harness.transport.worker import Worker, as_it_is
 
+PATIENT = 30.0  # seconds that no round here takes
 SHARED = Path("/dev/shm")
 
 
@@ -111,3 +114,12 @@ class Rig:
         """End."""
         self.channel.close()
         self.worker.join()
+
+
+@contextmanager
+def rigged(place: Place, rng: np.random.Generator) -> Iterator[Rig]:
+    """One that is not started; ended whatever happens."""
+    made = Rig(place, PATIENT, random.Random(int(rng.integers(1 << 62))))
+    yield made
+    if made.channel is not None:
+        made.close()

@@ -1,6 +1,9 @@
 """Small files in the places of vLLM's."""
 
 import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,13 @@ def keep(folder: Path, files: dict[str, str], version: str = VERSION) -> Path:
         wheel="0" * 64, files={name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     )
     return folder
+
+
+@contextmanager
+def clean_process(home: Path, patches: PATCHES) -> Iterator[None]:
+    """An empty pin table and a cache of the test's own; and the process ends as it was."""
+    patches.setattr(pins, "PINS", {})
+    patches.setenv(cache.VARIABLE, str(home))
+    before = [*sys.meta_path], {name for name in sys.modules if name.startswith("vllm")}
+    yield
+    assert ([*sys.meta_path], {name for name in sys.modules if name.startswith("vllm")}) == before

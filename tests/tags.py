@@ -9,6 +9,7 @@ from pp3.harness import canonical
 from pp3.harness.evidence import receipt
 
 Statement = dict[str, Any]
+HOSTILE = "<script>alert(1)</script> &amp; \"'\u202eleft\u0000\u0007\U0001f600" + "x" * 500  # as a name
 
 
 class Tags(HTMLParser):

@@ -1,29 +1,10 @@
 """Changes of a campaign's statement, and the step of verification that must catch each."""
 
-from collections.abc import Callable
-from typing import Any
-
-from forged import (
-    add,
-    both,
-    cell,
-    drop,
-    edit,
-    fifth_digit,
-    flipped,
-    fullest,
-    in_test,
-    more,
-    move,
-    rejudge,
-    reseal_plan,
-    stray_row,
-)
+from altered import Change, both, drop, edit, flipped, one_more, reseal_plan
+from forged import add, cell, fifth_digit, fullest, in_test, move, rejudge, stray_row
 
 from pp3.harness import canonical
 
-Statement = dict[str, Any]
-Change = Callable[[Statement], object]
 TAMPERED: dict[str, tuple[Change, str]] = {
     # what it says it is
     "another statement type": (lambda s: s.update(_type="https://in-toto.io/Statement/v2"), "shape"),
@@ -104,18 +85,18 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         "recompute counts",
     ),
     "a count moved between two lengths": (lambda s: move(s, "length"), "recompute counts"),
-    "one kept draft more": (more("kept"), "recompute counts"),
-    "one judged draft more": (more("accept"), "recompute counts"),
-    "one replacement more": (more("residual"), "recompute counts"),
-    "one draft and its replacement more": (more("recovery"), "recompute counts"),
-    "one token after another more": (more("prefix"), "recompute counts"),
-    "one pair of positions more": (more("match/positions"), "recompute counts"),
-    "one pair of neighbours more": (more("match/requests-1"), "recompute counts"),
-    "one distant pair more": (more("match/requests-128"), "recompute counts"),
-    "one pair of first tokens more": (more("pair"), "recompute counts"),
-    "one pair of lengths more": (more("length-pair"), "recompute counts"),
-    "one stretch more": (more("repeat"), "recompute counts"),
-    "one bonus more": (more("bonus"), "recompute counts"),
+    "one kept draft more": (one_more("kept"), "recompute counts"),
+    "one judged draft more": (one_more("accept"), "recompute counts"),
+    "one replacement more": (one_more("residual"), "recompute counts"),
+    "one draft and its replacement more": (one_more("recovery"), "recompute counts"),
+    "one token after another more": (one_more("prefix"), "recompute counts"),
+    "one pair of positions more": (one_more("match/positions"), "recompute counts"),
+    "one pair of neighbours more": (one_more("match/requests-1"), "recompute counts"),
+    "one distant pair more": (one_more("match/requests-128"), "recompute counts"),
+    "one pair of first tokens more": (one_more("pair"), "recompute counts"),
+    "one pair of lengths more": (one_more("length-pair"), "recompute counts"),
+    "one stretch more": (one_more("repeat"), "recompute counts"),
+    "one bonus more": (one_more("bonus"), "recompute counts"),
     "a first half larger than the whole": (edit("cells", 0, "first", 0, to=10**6), "recompute counts"),
     "a first half of one count more": (edit("cells", 0, "first", to=lambda old: [*old, 0]), "recompute counts"),
     "a first half left out": (lambda s: s["predicate"]["cells"][0].pop("first"), "recompute counts"),

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pooled_cells import EVENTS, SHARES, cell, check_of, pooled_of
+from pooled_cells import EVENTS, SHARES, check_of, pooled_of
 from scipy import stats
+from weighted_cell import cell
 
 from pp3.harness import battery, campaign
 from pp3.harness.battery import SEED_FAMILY_ALPHA, judge, number, seed_family, statistics

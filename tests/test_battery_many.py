@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from weighted_cell import cell
 
 from pp3.harness.battery import _statistics, judge, p_values, statistics
 from pp3.harness.cells import Cell, Event
@@ -16,21 +17,6 @@ from pp3.harness.design import Check, Method
 from pp3.harness.pooling import Pooled, pool
 
 SHARES = (2, 3, 5)
-
-
-def cell(shares: tuple[int, ...], context: int = 0) -> Cell:
-    """A cell with this law."""
-    return Cell(
-        event=Event.TOKEN,
-        target="t",
-        depth=4,
-        position=1,
-        context=context,
-        pattern="",
-        atoms=np.arange(len(shares)),
-        shares=shares,
-        rate=Fraction(1),
-    )
 
 
 def pooled(one: Cell) -> Pooled:

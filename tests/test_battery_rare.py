@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from pooled_cells import SHARES, cell, check_of, pooled_of
+from pooled_cells import SHARES, check_of, pooled_of
+from weighted_cell import cell
 
 from pp3.harness import battery, tails
 from pp3.harness.battery import judge

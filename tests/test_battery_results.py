@@ -4,9 +4,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy import stats
+from weighted_cell import cell
 
 from pp3.harness import battery
 from pp3.harness.battery import judge, observed, seed_family
@@ -14,13 +14,6 @@ from pp3.harness.cells import Cell, Event
 from pp3.harness.dependence import RARE
 from pp3.harness.design import CERTAIN, TOO_FEW, Check, Method
 from pp3.harness.pooling import pool
-
-
-def cell(shares: list[int], **more: Any) -> Cell:
-    """A cell with this law."""
-    said: dict[str, Any] = {"event": Event.TOKEN, "target": "t", "depth": 4, "position": 0, "context": 0}
-    said |= {"pattern": "", "atoms": np.arange(len(shares)), "rate": Fraction(1)}
-    return Cell(shares=tuple(shares), **said | more)
 
 
 def check_of(method: Method, *cells: Cell, alpha: float = 1e-3, reason: str = "") -> Check:

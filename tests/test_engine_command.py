@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_runs import sealed
+from engine_runs import models_in, sealed
 
 from pp3.harness import canonical, cli
 from pp3.harness.engine import command
@@ -27,10 +27,7 @@ TOKENS = ["--tokens", "20000", "--counter", "7"]
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A target and its draft model."""
-    folder = tmp_path_factory.mktemp("models")
-    assert cli.run(["checkpoint", "chain-64", "--out", str(folder / "target")]) == Exit.OK
-    assert cli.run(["checkpoint", "chain-64", "--draft", "--out", str(folder / "draft")]) == Exit.OK
-    return folder
+    return models_in(tmp_path_factory.mktemp("models"))
 
 
 def test_a_run_that_breaks_off_says_so(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from engine_runs import arguments, sealed
+from engine_runs import arguments, models_in, sealed
 
 from pp3.harness import canonical, cli
 from pp3.harness.engine.judge import conclude
@@ -30,10 +30,7 @@ Statement = dict[str, Any]
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A target and its draft model."""
-    folder = tmp_path_factory.mktemp("models")
-    assert cli.run(["checkpoint", "chain-64", "--out", str(folder / "target")]) == Exit.OK
-    assert cli.run(["checkpoint", "chain-64", "--draft", "--out", str(folder / "draft")]) == Exit.OK
-    return folder
+    return models_in(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 """The ledger of random words: against what a walk counts, and a planted fault of each kind."""
 
-import inspect
-import types
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from mutant_reference import mutant
 
 from pp3.harness import campaign, requests
 from pp3.harness.exact import counters
@@ -31,15 +30,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Values:
     monkeypatch.setattr(counters, "DOCUMENT", {"requests": 240, "paired": 300})
     monkeypatch.setattr(counters, "near_keys", lambda: iter(range(counters.NEAR)))
     return counters.expect()
-
-
-def mutant(old: str, new: str) -> Any:
-    """The reference with one expression of its source replaced."""
-    source = inspect.getsource(reference)
-    assert source.count(old) == 1, old
-    module = types.ModuleType("reference_mutant")
-    exec(compile(source.replace(old, new), "<mutant>", "exec"), vars(module))
-    return module
 
 
 def wrong(expected: Values) -> list[str]:

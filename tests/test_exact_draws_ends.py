@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import INTERPRETED, ROWS, mutant
+from drawn import INTERPRETED, ROWS
+from mutant_reference import mutant
 
 from pp3.harness.exact import draws
 from pp3.kernels import reference

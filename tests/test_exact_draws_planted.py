@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import ROWS, best, boundaries, mutant, tokens_of
+from drawn import ROWS, best, boundaries, tokens_of
+from mutant_reference import mutant
 
 from pp3.harness.exact import draws
 from pp3.harness.exact.enumeration import Enumeration, Values, differences

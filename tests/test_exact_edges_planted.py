@@ -1,12 +1,11 @@
 """Edges of verification find: each planted fault is seen, by the short form too."""
 
-import inspect
-import types
 from typing import Any
 
 import numpy as np
 import pytest
 from edge_neighbours import FEW, hold_neighbours
+from mutant_reference import mutant
 
 from pp3.harness.backends import Reference
 from pp3.harness.exact import edges
@@ -21,15 +20,6 @@ def two_pairs(monkeypatch: pytest.MonkeyPatch) -> list[Pair]:
     some = [pair for pair in FEW if pair.id in ("disjoint/row-0", "invalidated/row-2")]
     monkeypatch.setattr(edges, "pairs", lambda names=(): iter(some))
     return some
-
-
-def mutant(old: str, new: str) -> Any:
-    """The reference with one expression of its source replaced."""
-    source = inspect.getsource(reference)
-    assert source.count(old) == 1, old
-    module = types.ModuleType("reference_mutant")
-    exec(compile(source.replace(old, new), "<mutant>", "exec"), vars(module))
-    return module
 
 
 class Spoilt(Reference):

@@ -1,30 +1,19 @@
 """Invariance finds: a row that depends on its company is counted, another arithmetic has another digest."""
 
-import inspect
-import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from mutant_reference import mutant
 
 from pp3.harness.exact import invariance, invariance_proposal, invariance_verifier
 from pp3.harness.exact.company import COMPANIES, Outputs
 from pp3.harness.exact.enumeration import Values, differences
-from pp3.kernels import reference
 from pp3.kernels.reference import FAILED, Proposal, Verification, propose, verify
 
 Array = npt.NDArray[Any]
-
-
-def mutant(old: str, new: str) -> Any:
-    """The reference with one expression of its source replaced."""
-    source = inspect.getsource(reference)
-    assert source.count(old) == 1, old
-    module = types.ModuleType("reference_mutant")
-    exec(compile(source.replace(old, new), "<mutant>", "exec"), vars(module))
-    return module
 
 
 def readdressed(change: Callable[[Array, Array], tuple[Array, Array]]) -> Callable[[Any], Any]:

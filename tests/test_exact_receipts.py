@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exact_tampering import BRIDGED, COMMON, CONCLUDE, ENUMERATIONS, EXHAUSTIVE, ORACLE, both, edit, rejudge, sealed
+from altered import both, edit, sealed
+from exact_tampering import BRIDGED, COMMON, CONCLUDE, ENUMERATIONS, EXHAUSTIVE, ORACLE, rejudge
 
 from pp3.harness import backends, canonical
 from pp3.harness.backends import Backend

@@ -1,14 +1,13 @@
 """On a GPU: a round from state slots over a proxy to dense q, with no host synchronisation that CUDA is asked for."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from proxy_rig import rounds
 
 from pp3.harness.transport.buffers import Proposals, Sparse
 from pp3.harness.transport.channel import Channel
@@ -25,19 +24,6 @@ from pp3.harness.transport.worker import Worker
 
 pytestmark = pytest.mark.gpu
 ROUNDS = 40
-
-
-def load_rounds() -> ModuleType:
-    """tests/proxy_rounds.py as a module."""
-    spec = importlib.util.spec_from_file_location("proxy_rounds", Path(__file__).parent / "proxy_rounds.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rounds = load_rounds()
 
 
 class Landing:

@@ -1,42 +1,22 @@
 """Fetching an image: what is kept of a wheel, and that a failed fetch leaves nothing."""
 
 import csv
-import importlib.metadata
 import io
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_wheels import FILES, PATCHES, VERSION, make_wheel, sha256
+from small_wheels import CHANGED, FILES, PATCHES, VERSION, empty_home, make_wheel, sha256
 
 from pp3.harness.errors import CampaignError, Exit
-from pp3.harness.image import cache, fetch, find, pins
-
-OTHER = "9.9.8"
-CHANGED = b"gumbel = 2\n"
+from pp3.harness.image import cache, fetch, pins
 
 
 @pytest.fixture(autouse=True)
 def image_home(tmp_path: Path, monkeypatch: PATCHES) -> Path:
     """A pin table of two made-up versions, an empty cache, and no installed vllm."""
-    table = {
-        version: pins.Pin(wheel="0" * 64, files={name: sha256(content) for name, content in FILES.items()})
-        for version in (VERSION, OTHER)
-    }
-    monkeypatch.setattr(pins, "PINS", table)
-    monkeypatch.setattr(find, "DEFAULT", VERSION)
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "home"))
-    real = importlib.metadata.distribution
-
-    def distribution(name: str) -> importlib.metadata.Distribution:
-        found = real(name)
-        if not Path(str(found.locate_file(""))).is_relative_to(tmp_path):
-            raise importlib.metadata.PackageNotFoundError(name)
-        return found
-
-    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
-    return tmp_path / "home"
+    return empty_home(tmp_path, monkeypatch)
 
 
 def test_a_kept_record_reads_back() -> None:

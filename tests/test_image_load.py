@@ -14,10 +14,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from small_image import FILES, GUMBEL, MODULE, PATCHES, VERSION, keep
+from small_image import FILES, GUMBEL, MODULE, PATCHES, VERSION, clean_process, keep
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
-from pp3.harness.image import cache, load, pins
+from pp3.harness.image import load, pins
 from pp3.harness.image.find import Image, find
 from pp3.harness.image.pins import Part
 
@@ -25,11 +25,8 @@ from pp3.harness.image.pins import Part
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path, monkeypatch: PATCHES) -> Iterator[None]:
     """A pin table and a cache of the test's own; and the process as it was."""
-    monkeypatch.setattr(pins, "PINS", {})
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "home"))
-    before = [*sys.meta_path], {name for name in sys.modules if name.startswith("vllm")}
-    yield
-    assert ([*sys.meta_path], {name for name in sys.modules if name.startswith("vllm")}) == before
+    with clean_process(tmp_path / "home", monkeypatch):
+        yield
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_image import FILES, MODULE, PATCHES, VERSION, keep
+from small_image import FILES, MODULE, PATCHES, VERSION, clean_process, keep
 
 from pp3.harness.errors import CampaignError, Exit, PP3Error
-from pp3.harness.image import cache, load, pins, shims
+from pp3.harness.image import load, pins, shims
 from pp3.harness.image.find import Image, find
 from pp3.harness.image.pins import Part
 
@@ -19,11 +19,8 @@ from pp3.harness.image.pins import Part
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path, monkeypatch: PATCHES) -> Iterator[None]:
     """A pin table and a cache of the test's own; and the process as it was."""
-    monkeypatch.setattr(pins, "PINS", {})
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "home"))
-    before = [*sys.meta_path], {name for name in sys.modules if name.startswith("vllm")}
-    yield
-    assert ([*sys.meta_path], {name for name in sys.modules if name.startswith("vllm")}) == before
+    with clean_process(tmp_path / "home", monkeypatch):
+        yield
 
 
 @pytest.fixture

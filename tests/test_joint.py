@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from walked_paths import random_pair
 
 from pp3.harness.cells import Event, enumerate_cells
 from pp3.harness.joint import LARGEST, joint_law, size, tokens_of
@@ -36,27 +37,6 @@ def code_of(tokens: tuple[int, ...], vocab: int) -> int:
     for token in tokens:
         code = (code + 1) * vocab + token
     return code
-
-
-def random_pair(rng: np.random.Generator, vocab: int, depth: int, contexts: int, **more: Any) -> Pair:
-    """Rows of small integer shares, some of them 0, in contexts by the token before."""
-
-    def rows(count: int) -> Any:
-        shares = rng.integers(0, 6, (count, vocab)) + np.eye(vocab, dtype=np.int64)[rng.integers(0, vocab, count)]
-        found = shares * ONE // shares.sum(axis=1, keepdims=True)
-        found[np.arange(count), shares.argmax(axis=1)] += ONE - found.sum(axis=1)
-        return found
-
-    count = (depth + 1) * contexts
-    return Pair(
-        name="random",
-        why="a test",
-        weights=rows(count),
-        draft_weights=rows(count),
-        row_of=np.arange(count).reshape(depth + 1, contexts),
-        context_of=np.arange(vocab) % contexts,
-        **more,
-    )
 
 
 def laws(pair: Pair, j: int, before: tuple[int, ...], start: int = 0) -> tuple[Row, Row]:

@@ -2,14 +2,12 @@
 
 import dataclasses
 import inspect
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
+from weighted_cell import cell
 
 from pp3.harness import battery, bridge, oracle, pooling, verdict
-from pp3.harness.cells import Cell, Event
 from pp3.targets import build
 
 VALUES = [
@@ -54,18 +52,7 @@ def test_fields_are_given_by_name(kind: Any) -> None:
 
 def pooled() -> pooling.Pooled:
     """A cell of two outcomes, pooled."""
-    cell = Cell(
-        event=Event.TOKEN,
-        target="t",
-        depth=4,
-        position=0,
-        context=0,
-        pattern="",
-        atoms=np.arange(2),
-        shares=(1, 3),
-        rate=Fraction(1),
-    )
-    found = pooling.pool(cell, 1000, 20)
+    found = pooling.pool(cell([1, 3]), 1000, 20)
     assert found is not None
     return found
 

@@ -7,31 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from booked import add, digest
+from booked import add, digest, receipts_in, shelved
 
-from pp3.harness import campaign as campaigns
 from pp3.harness.campaign import Campaign
 from pp3.harness.errors import CampaignError, Exit
 from pp3.harness.evidence import ledger
 from pp3.harness.evidence.ledger import Record, Superseding
 
-PLANS = 3
-
 
 @pytest.fixture(scope="module")
 def made(receipt_of: Callable[[Campaign, Path], Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Small real receipts, each of a plan of its own."""
-    folder = tmp_path_factory.mktemp("made")
-    small = {"targets": ["disjoint"], "paired": 20, "depths": [4], "batch_sizes": [1]}
-    return [receipt_of(campaigns.of_document(small | {"requests": 200 + n}, "test"), folder) for n in range(PLANS)]
+    return receipts_in(tmp_path_factory.mktemp("made"), receipt_of)
 
 
 @pytest.fixture
 def shelf(made: list[Path], tmp_path: Path) -> list[Path]:
     """The receipts in the evidence folder of an empty checkout."""
-    folder = tmp_path / "receipts" / "evidence" / "qualify"
-    folder.mkdir(parents=True)
-    return [Path(shutil.copy(path, folder)) for path in made]
+    return shelved(made, tmp_path)
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
 """Paired temperature 0: the reference agrees with both walks, and every planted sampler is caught."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from planted_references import Planted
 
 from pp3.harness import paired
 from pp3.harness.samplers import reference as sampler_module
-from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Description, Emission, target_table
+from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Emission, target_table
 from pp3.harness.samplers.reference import ReferenceSampler
 from pp3.harness.seeds import Seed
 from pp3.kernels import reference
@@ -21,22 +21,6 @@ SEED = Seed(bytes(range(32)))
 PAIRS = 600
 MANY = 4
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Planted:
-    """The reference behind a change of its batch, of its emission, or of both."""
-
-    before: Callable[[Batch], Batch] = lambda batch: batch
-    after: Callable[[Batch, Emission], Emission] = lambda batch, emission: emission
-
-    def describe(self) -> Description:
-        """See the contract."""
-        return ReferenceSampler().describe()
-
-    def run(self, batch: Batch) -> Emission:
-        """See the contract."""
-        return self.after(batch, ReferenceSampler().run(self.before(batch)))
 
 
 def tied(weights: dict[int, int], logits: dict[int, float]) -> Target:

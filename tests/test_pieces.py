@@ -7,52 +7,35 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pieces_run import predicate_in, run
+from pieces_run import CAMPAIGN, INCONCLUSIVE, campaign_in, finished_in, go_home, predicate_in, run
 
 from pp3.harness import canonical, cli
 from pp3.harness.backends import Backend
 from pp3.harness.campaign import Campaign, load, plan_sha256
 from pp3.harness.errors import Exit
-from pp3.harness.evidence import receipt, store
+from pp3.harness.evidence import receipt
 from pp3.harness.operations import own
 from pp3.harness.run import Measured
 from pp3.harness.seeds import Seed
 from pp3.harness.shards.cut import Stage
 
-CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
-INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick_pieces: ModuleType) -> None:
     """Without the interpreter, and with counters of its own."""
-    quick_pieces.install(monkeypatch.setattr)
-    home = tmp_path / "home"
-    monkeypatch.setattr(store, "find_checkout", lambda: None)
-    home.mkdir()
-    monkeypatch.chdir(home)
+    go_home(monkeypatch, tmp_path / "home", quick_pieces)
 
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory, quick_pieces: ModuleType) -> Path:
     """A campaign in pieces that is done, counter 9: its folder `d`, its receipt in `o`; to be copied, not changed."""
-    root = tmp_path_factory.mktemp("once")
-    (root / "small.toml").write_text(CAMPAIGN)
-    with pytest.MonkeyPatch.context() as patch:
-        quick_pieces.install(patch.setattr)
-        patch.setattr(store, "find_checkout", lambda: None)
-        patch.chdir(root)
-        given = ("--campaign", root / "small.toml", "--dir", root / "d", "--counter", "9", "--out", root / "o")
-        assert run(*given) == INCONCLUSIVE
-    return root
+    return finished_in(tmp_path_factory.mktemp("once"), quick_pieces)
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """A small campaign file."""
-    path = tmp_path / "small.toml"
-    path.write_text(CAMPAIGN)
-    return path
+    return campaign_in(tmp_path)
 
 
 def whole(campaign: Path, measure: Callable[[Campaign, Seed], Measured], counter: int) -> Measured:

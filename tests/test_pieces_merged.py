@@ -7,38 +7,22 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pieces_run import counts, part_of, predicate_in, run
+from pieces_run import INCONCLUSIVE, campaign_in, counts, finished_in, go_home, part_of, predicate_in, run
 
 from pp3.harness import canonical, cli
 from pp3.harness.errors import Exit
-from pp3.harness.evidence import store
-
-CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
-INCONCLUSIVE = Exit.INCONCLUSIVE  # 203 requests decide nothing
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick_pieces: ModuleType) -> None:
     """Without the interpreter, and with counters of its own."""
-    quick_pieces.install(monkeypatch.setattr)
-    home = tmp_path / "home"
-    monkeypatch.setattr(store, "find_checkout", lambda: None)
-    home.mkdir()
-    monkeypatch.chdir(home)
+    go_home(monkeypatch, tmp_path / "home", quick_pieces)
 
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory, quick_pieces: ModuleType) -> Path:
     """A campaign in pieces that is done, counter 9: its folder `d`, its receipt in `o`; to be copied, not changed."""
-    root = tmp_path_factory.mktemp("once")
-    (root / "small.toml").write_text(CAMPAIGN)
-    with pytest.MonkeyPatch.context() as patch:
-        quick_pieces.install(patch.setattr)
-        patch.setattr(store, "find_checkout", lambda: None)
-        patch.chdir(root)
-        given = ("--campaign", root / "small.toml", "--dir", root / "d", "--counter", "9", "--out", root / "o")
-        assert run(*given) == INCONCLUSIVE
-    return root
+    return finished_in(tmp_path_factory.mktemp("once"), quick_pieces)
 
 
 @pytest.fixture
@@ -50,9 +34,7 @@ def finished(once: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """A small campaign file."""
-    path = tmp_path / "small.toml"
-    path.write_text(CAMPAIGN)
-    return path
+    return campaign_in(tmp_path)
 
 
 @pytest.fixture

@@ -6,31 +6,22 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pieces_run import run
+from pieces_run import campaign_in, go_home, run
 
 from pp3.harness.errors import Exit
-from pp3.harness.evidence import store
 from pp3.harness.operations.engines import Engine, serial
-
-CAMPAIGN = 'targets = ["sparse-tail"]\nrequests = 203\npaired = 17\n'
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quick_pieces: ModuleType) -> None:
     """Without the interpreter, and with counters of its own."""
-    quick_pieces.install(monkeypatch.setattr)
-    home = tmp_path / "home"
-    monkeypatch.setattr(store, "find_checkout", lambda: None)
-    home.mkdir()
-    monkeypatch.chdir(home)
+    go_home(monkeypatch, tmp_path / "home", quick_pieces)
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """A small campaign file."""
-    path = tmp_path / "small.toml"
-    path.write_text(CAMPAIGN)
-    return path
+    return campaign_in(tmp_path)
 
 
 REFUSED: dict[str, tuple[list[str], int, str]] = {

@@ -4,29 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from weighted_cell import cell
 
-from pp3.harness.cells import Cell, Event
 from pp3.harness.pooling import Pooled, pool
 
 
 def pooled(shares: list[int], strata: list[int] | None, requests: int, least: int, rate: Fraction) -> Pooled:
     """A cell with this law that can decide."""
-    found = pool(
-        Cell(
-            event=Event.TOKEN,
-            target="t",
-            depth=4,
-            position=1,
-            context=0,
-            pattern="",
-            atoms=np.arange(len(shares)),
-            shares=tuple(shares),
-            rate=rate,
-            strata=None if strata is None else np.array(strata),
-        ),
-        requests,
-        least,
-    )
+    found = pool(cell(shares, rate, strata=None if strata is None else np.array(strata)), requests, least)
     assert found is not None
     return found
 

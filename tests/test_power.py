@@ -2,12 +2,12 @@
 
 import math
 import re
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
+from weighted_cell import cell
 
 from pp3.harness import campaign
 from pp3.harness.battery import judge, totals
@@ -36,13 +36,6 @@ RUNS = 2000
 def band(power: float) -> float:
     """Five standard errors of RUNS simulated runs."""
     return 5 * math.sqrt(power * (1 - power) / RUNS)
-
-
-def cell(shares: list[int], **more: Any) -> Cell:
-    """A cell with this law."""
-    said: dict[str, Any] = {"event": Event.TOKEN, "atoms": np.arange(len(shares)), "rate": Fraction(1)}
-    said |= {"context": 0, "shares": tuple(shares)}
-    return Cell(target="t", depth=4, position=0, pattern="", **said | more)
 
 
 def check_of(method: Method, *cells: Cell, events: int = 10_000, **more: Any) -> Check:

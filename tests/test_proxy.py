@@ -4,14 +4,13 @@ Each row carries a nonce (tests/proxy_rounds.py). What a round came to is counte
 """
 
 import os
-import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from proxy_rig import Rig, nothing_left, rounds
+from proxy_rig import PATIENT, Rig, nothing_left, rigged, rounds
 
 from pp3.harness.transport.frame import Mode, Status
 from pp3.harness.transport.layout import State, layout_of
@@ -22,7 +21,6 @@ from pp3.harness.transport.refusal import FrameError, Refusal
 from pp3.harness.transport.remote import RemoteRound
 from pp3.harness.transport.step import Row, Step
 
-PATIENT = 30.0  # seconds that no round here takes
 BRISK = 0.25  # where the watchdog is meant to bite
 
 
@@ -36,10 +34,8 @@ def leaves_nothing() -> Iterator[None]:
 @pytest.fixture(params=list(Place))
 def rig(request: pytest.FixtureRequest, rng: np.random.Generator) -> Iterator[Rig]:
     """Not started; ended whatever happens."""
-    made = Rig(request.param, PATIENT, random.Random(int(rng.integers(1 << 62))))
-    yield made
-    if made.channel is not None:
-        made.close()
+    with rigged(request.param, rng) as made:
+        yield made
 
 
 def test_rounds_arrive(rig: Rig) -> None:

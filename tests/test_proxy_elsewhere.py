@@ -1,13 +1,12 @@
 """Rows of a round that are written elsewhere: asked for as admitted, and a writer that ends before its memory."""
 
 import os
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from proxy_rig import Rig, nothing_left, rounds
+from proxy_rig import Rig, nothing_left, rigged, rounds
 
 from pp3.harness.transport import admission
 from pp3.harness.transport.frame import Mode
@@ -20,8 +19,6 @@ from pp3.harness.transport.ring import Ring
 from pp3.harness.transport.speculator import GuardedSpeculator
 from pp3.harness.transport.step import Row, Step
 
-PATIENT = 30.0  # seconds that no round here takes
-
 
 @pytest.fixture(autouse=True)
 def leaves_nothing() -> Iterator[None]:
@@ -33,10 +30,8 @@ def leaves_nothing() -> Iterator[None]:
 @pytest.fixture(params=list(Place))
 def rig(request: pytest.FixtureRequest, rng: np.random.Generator) -> Iterator[Rig]:
     """Not started; ended whatever happens."""
-    made = Rig(request.param, PATIENT, random.Random(int(rng.integers(1 << 62))))
-    yield made
-    if made.channel is not None:
-        made.close()
+    with rigged(request.param, rng) as made:
+        yield made
 
 
 class Elsewhere:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from proxy_rig import nothing_left, rounds
+from proxy_rig import PATIENT, nothing_left, rounds
 
 from pp3.harness.transport.frame import Mode, Status
 from pp3.harness.transport.layout import CONTROL_AT, PAGE_BYTES, Page, State, layout_of
@@ -16,8 +16,6 @@ from pp3.harness.transport.records import COMMAND_BYTES, RECORD_BYTES, Command, 
 from pp3.harness.transport.refusal import Refusal
 from pp3.harness.transport.ring import Ring
 from pp3.harness.transport.step import Row, Step
-
-PATIENT = 30.0  # seconds that no round here takes
 
 
 @pytest.fixture(autouse=True)

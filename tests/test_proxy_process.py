@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proxy_rig import Rig, nothing_left, segments
+from proxy_rig import PATIENT, Rig, nothing_left, segments
 
 from pp3.harness.transport.pages import Cause
 from pp3.harness.transport.place import Place
@@ -23,7 +23,6 @@ from pp3.harness.transport.remote import Drafted
 from pp3.harness.transport.step import Step
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENT = 30.0  # seconds that no round here takes
 BRISK = 0.25  # where the watchdog is meant to bite
 
 

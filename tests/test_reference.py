@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from random_words import u64
 from semantics_text import PADDING, draft
 
 from pp3.harness import backends, conform
@@ -19,13 +20,6 @@ from pp3.kernels.reference import FAILED, OK, ONE, SUPPORT, TAU
 
 Array = npt.NDArray[Any]
 VECTORS = Path(__file__).parent / "vectors"
-
-
-def u64(rng: np.random.Generator, n: int) -> Array:
-    """Random words, one in four near a carry."""
-    words = rng.integers(0, 1 << 64, n, np.uint64)
-    edges = np.array([0, 2**32 - 1, 2**32 - 3, 2**64 - 1, 2**64 - 3], np.uint64)
-    return np.where(rng.random(n) < 0.25, rng.choice(edges, n), words)
 
 
 def logits_of_every_kind(vocab: int, rng: np.random.Generator) -> list[Array]:

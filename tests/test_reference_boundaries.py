@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from random_words import u64
 from semantics_text import WORD, address_of, philox
 
 from pp3.harness import backends
@@ -21,13 +22,6 @@ from pp3.kernels import reference
 from pp3.kernels.reference import ONE, SUPPORT, TAU
 
 Array = npt.NDArray[Any]
-
-
-def u64(rng: np.random.Generator, n: int) -> Array:
-    """Random words, one in four near a carry."""
-    words = rng.integers(0, 1 << 64, n, np.uint64)
-    edges = np.array([0, 2**32 - 1, 2**32 - 3, 2**64 - 1, 2**64 - 3], np.uint64)
-    return np.where(rng.random(n) < 0.25, rng.choice(edges, n), words)
 
 
 @pytest.fixture(scope="module", params=[Backend.REFERENCE, Backend.INTERPRETER])

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 from tags import addresses, changed, measured_at, tags
-from two_receipts import wrong_replacements
+from two_receipts import smallest, wrong_replacements
 
 from pp3.harness import cli
-from pp3.harness.campaign import of_document
 from pp3.harness.errors import Exit
 from pp3.harness.evidence.ledger import Record, Superseding, append
 from pp3.harness.report import entries, history
 
-SMALL = {"targets": ["invalidated"], "requests": 20_000, "paired": 64, "batch_sizes": [1], "depths": [4]}
 Statement = dict[str, Any]
 
 
@@ -29,14 +27,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old(receipt_of: Callable[..., Path], shelf: Path) -> Path:
     """A receipt that passes."""
-    return receipt_of(of_document(SMALL, "a test"), shelf, 1)
+    return receipt_of(smallest(), shelf, 1)
 
 
 @pytest.fixture(scope="module")
 def broken(receipt_of: Callable[..., Path], shelf: Path) -> Path:
     """The same plan under a sampler that takes a third of its replacements from the target instead of the residual."""
     with wrong_replacements():
-        return receipt_of(of_document(SMALL, "a test"), shelf, 2)
+        return receipt_of(smallest(), shelf, 2)
 
 
 def test_superseded_ones_are_hollow_by_the_ledger(old: Path, broken: Path, tmp_path: Path) -> None:

@@ -1,16 +1,16 @@
 """What `pp3 report` does with what it should not get: one clear line, the right exit code, no page that misleads."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import Statement, written
 
-from pp3.harness import canonical, cli
+from pp3.harness import cli
 from pp3.harness.errors import Exit
-from pp3.harness.evidence.receipt import read, stamp
+from pp3.harness.evidence.receipt import read
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.report.alarm import of_verified
 from pp3.harness.report.render import page
@@ -26,11 +26,10 @@ NO_RECEIPTS: dict[str, tuple[bytes, str]] = {
 }
 
 
-def sealed(statement: dict[str, Any], folder: Path) -> Path:
+def sealed(statement: Statement, folder: Path) -> Path:
     """A statement under its own digest, as a forger would write it."""
-    content = canonical.encode(statement)
-    moment = stamp(statement["predicate"]["run"]["startedUtc"])
-    path = folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json"
+    name, content = written(statement)
+    path = folder / name
     path.write_bytes(content)
     return path
 

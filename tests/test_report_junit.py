@@ -8,17 +8,15 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from two_receipts import wrong_replacements
+from tags import HOSTILE
+from two_receipts import smallest, wrong_replacements
 
 from pp3.harness import canonical, cli
-from pp3.harness.campaign import of_document
 from pp3.harness.errors import Exit
 from pp3.harness.report import junit
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "receipts" / "evidence"
-SMALL = {"targets": ["invalidated"], "requests": 20_000, "paired": 64, "batch_sizes": [1], "depths": [4]}
-HOSTILE = "<script>alert(1)</script> &amp; \"'\u202eleft\u0000\u0007\U0001f600" + "x" * 500
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +28,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old(receipt_of: Callable[..., Path], shelf: Path) -> Path:
     """A receipt that passes."""
-    return receipt_of(of_document(SMALL, "a test"), shelf, 1)
+    return receipt_of(smallest(), shelf, 1)
 
 
 @pytest.fixture(scope="module")
 def broken(receipt_of: Callable[..., Path], shelf: Path) -> Path:
     """The same plan under a sampler that takes a third of its replacements from the target instead of the residual."""
     with wrong_replacements():
-        return receipt_of(of_document(SMALL, "a test"), shelf, 2)
+        return receipt_of(smallest(), shelf, 2)
 
 
 def follows_the_schema(text: str) -> ET.Element:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tags import addresses, changed, tags
-from two_receipts import wrong_replacements
+from tags import HOSTILE, addresses, changed, tags
+from two_receipts import smallest, wrong_replacements
 
 from pp3.harness import canonical, cli
-from pp3.harness.campaign import of_document
 from pp3.harness.errors import Exit
 from pp3.harness.regression.compare import compare
 from pp3.harness.regression.opened import open_receipt
@@ -22,8 +21,6 @@ from pp3.harness.report import comparison, entries, history, index, junit
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "receipts" / "evidence"
 PAGE = (ROOT / "docs" / "reports.md").read_text("utf-8")
-SMALL = {"targets": ["invalidated"], "requests": 20_000, "paired": 64, "batch_sizes": [1], "depths": [4]}
-HOSTILE = "<script>alert(1)</script> &amp; \"'\u202eleft\u0000\u0007\U0001f600" + "x" * 500
 Statement = dict[str, Any]
 
 
@@ -36,14 +33,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old(receipt_of: Callable[..., Path], shelf: Path) -> Path:
     """A receipt that passes."""
-    return receipt_of(of_document(SMALL, "a test"), shelf, 1)
+    return receipt_of(smallest(), shelf, 1)
 
 
 @pytest.fixture(scope="module")
 def broken(receipt_of: Callable[..., Path], shelf: Path) -> Path:
     """The same plan under a sampler that takes a third of its replacements from the target instead of the residual."""
     with wrong_replacements():
-        return receipt_of(of_document(SMALL, "a test"), shelf, 2)
+        return receipt_of(smallest(), shelf, 2)
 
 
 def compared(old: Path, new: Path) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkouts import empty_checkout
 
 from pp3.harness import cli, qualify
 from pp3.harness.errors import CampaignError, Exit
@@ -39,10 +40,7 @@ store.claim_counter(store.Store(receipts=home, reports=home, home=home), None)
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that the store takes for the one it runs from."""
-    root = tmp_path / "checkout"
-    (root / "receipts" / "evidence" / "qualify").mkdir(parents=True)
-    monkeypatch.setattr(store, "find_checkout", lambda: root)
-    return root
+    return empty_checkout(tmp_path / "checkout", monkeypatch)
 
 
 def spent(root: Path) -> list[str]:

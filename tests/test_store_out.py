@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkouts import empty_checkout
 
 from pp3.harness import campaign as campaigns
 from pp3.harness import cli, qualify
@@ -23,10 +24,7 @@ SMALL = 'targets = ["disjoint"]\nrequests = 500\npaired = 20\ndepths = [4]\nbatc
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that the store takes for the one it runs from."""
-    root = tmp_path / "checkout"
-    (root / "receipts" / "evidence" / "qualify").mkdir(parents=True)
-    monkeypatch.setattr(store, "find_checkout", lambda: root)
-    return root
+    return empty_checkout(tmp_path / "checkout", monkeypatch)
 
 
 @pytest.fixture

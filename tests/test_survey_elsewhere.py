@@ -1,41 +1,23 @@
 """A survey whose trial no longer recomputes: whether other sources made that is said as of the trial itself."""
 
 import copy
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
+from built import STARTED, Statement
+from every_receipt import of_trial
 
 from pp3.harness.evidence import receipt, survey
-from pp3.harness.evidence import trial as trial_receipt
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.evidence.verify import verify
-from pp3.harness.samplers.torch_controls import Multinomial
-from pp3.harness.seeds import Seed
-from pp3.harness.trial.device import identity
-from pp3.harness.trial.order import Sources
-from pp3.harness.trial.parent import Found
-from pp3.harness.trial.plan import TrialSpec, make
-from pp3.harness.trial.run import run
 
-STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-COUNTER = 7
 SAID = "PASS: as it was said then."
-Statement = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def trial() -> Statement:
     """A small real trial of a control; copy before changing."""
-    sampler, threads = Multinomial(), torch.get_num_threads()
-    torch.set_num_threads(1)
-    planned = make(TrialSpec(sampler="multinomial", targets=["rows-of-8"], requests=500), sampler.describe(), "test")
-    measured = run(planned, sampler, Seed.of(planned.plan_sha256, COUNTER), "cpu", lambda *_: None)
-    torch.set_num_threads(threads)
-    one = Found(trial=planned, device=identity("cpu"), measured=measured, sources=Sources([["a.py", "0" * 64]], {}))
-    return trial_receipt.build(one, COUNTER, "given", STARTED, trial_receipt.judge(one))
+    return of_trial(["rows-of-8"], 500)
 
 
 def surveyed(trial: Statement, folder: Path, beside: bool = True) -> Verified:

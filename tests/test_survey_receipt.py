@@ -1,10 +1,8 @@
 """The receipt of a survey: one receipt for each sampler that can run, and no claim beyond those beside it."""
 
 import copy
-import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -12,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import Change, Statement, both, edit
+from altered import sealed_in as sealed
 
 from pp3.harness import canonical, cli
 from pp3.harness.errors import Exit
 from pp3.harness.evidence import provenance
-from pp3.harness.evidence.receipt import stamp
-from pp3.harness.evidence.verify import Verified, verify
+from pp3.harness.evidence.verify import verify
 from pp3.harness.samplers import registry
 from pp3.harness.samplers.registry import Entry
 
-Statement = dict[str, Any]
-Change = Callable[[Statement], object]
 ENTRIES = {
     "torch-multinomial": registry.find("torch-multinomial"),
     "torch-standard-rejection": registry.find("torch-standard-rejection"),
@@ -118,35 +115,6 @@ def test_a_receipt_that_does_not_lie_beside_it_is_a_skip(surveyed: Surveyed, tmp
     found = verify(tmp_path / surveyed.receipt.name, surveyed.receipt.read_bytes())
     assert found.ok
     assert [s.outcome for s in found.steps if s.name.startswith("torch-")] == ["skip", "skip"]
-
-
-def sealed(statement: Statement, folder: Path) -> Verified:
-    """Verify a statement under its own digest, as a forger would write it."""
-    content = canonical.encode(statement)
-    moment = stamp(statement["predicate"]["run"]["startedUtc"])
-    return verify(folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content)
-
-
-def edit(*path: str | int, to: Any) -> Change:
-    """Set a value of the predicate, or give it to a function of the old one."""
-
-    def change(statement: Statement) -> None:
-        place = statement["predicate"]
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
-
-    return change
-
-
-def both(*changes: Change) -> Change:
-    """One change after the other."""
-
-    def change(statement: Statement) -> None:
-        for one in changes:
-            one(statement)
-
-    return change
 
 
 def say_again(statement: Statement) -> None:

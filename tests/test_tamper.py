@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from altered import sealed_in as sealed
 from every_receipt import RIGHT, of_engine, of_exact, of_qualify, of_survey, of_trial, of_wire
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ from pp3.harness.design import Check
 from pp3.harness.errors import Exit, VerificationError
 from pp3.harness.evidence import calibration, kernels, leaves, provenance, receipt, rows
 from pp3.harness.evidence.leaves import Held
-from pp3.harness.evidence.verify import Verified, check_name, verify
+from pp3.harness.evidence.verify import check_name
 from pp3.harness.exact import suite
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,14 +92,6 @@ def statements(measure: Any, probed: Any, calibrated: Any, folder: Path) -> dict
     found["engine"] = of_engine(folder)
     found["survey"] = of_survey(found["trial"], receipt.write(found["trial"], folder))
     return {kind: canonical.decode(canonical.encode(one)) for kind, one in found.items()}
-
-
-def sealed(statement: Statement, folder: Path) -> Verified:
-    """Verify a statement as a forger would write it into a folder: canonical, under its own digest."""
-    content = canonical.encode(statement)
-    ran = statement["predicate"].get("run") if isinstance(statement.get("predicate"), dict) else None
-    moment = receipt.stamp(str(ran.get("startedUtc"))) if isinstance(ran, dict) else "unknown"
-    return verify(folder / f"{moment}-{hashlib.sha256(content).hexdigest()}.json", content)
 
 
 def test_there_is_a_receipt_of_every_kind_and_it_verifies(statements: dict[str, Statement], folder: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from filtered import EVERY
 
 from pp3.harness.filters import Filtered, Hit, Order, Rules, Settings, Ties, law_of_logits, law_of_probs
 from pp3.targets.filtered import NAMES, ROWS, Case, cases, row
@@ -15,14 +16,6 @@ from pp3.targets.target import ONE
 DIGEST = "cd55f7bca816c5b8f4fa11084f8bd32367bd25f7f81c0ee99c17aaef1570d558"
 CASES = {case.name: case for case in cases()}
 RENORMALISED = {"p-hit-after-k", "p-hit-wide"}  # the hit is there once top-k's rest is divided by its sum
-EVERY = [
-    Rules(order=order, ties=ties, top_p_ties=top_p_ties, hit=hit)
-    for order in Order
-    for ties in Ties
-    for top_p_ties in Ties
-    for hit in Hit
-    if order is not Order.JOINT or {ties, top_p_ties} != {Ties.VALUE_ONLY, Ties.LOWER_ID}
-]
 Probs = npt.NDArray[np.float64]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from one_thread import one_thread
 from planted_runs import POISON, REQUESTS, Planted, after, judged, right, verified
 
 from pp3 import Batch, Emission, qualify
@@ -22,10 +23,8 @@ Run = Callable[[Batch], Any]
 def _one_batch_and_one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """So that a breach comes once; threads that spin on a shared machine cost more than they bring."""
     monkeypatch.setattr(launches, "LEAST_ROWS", 1 << 20)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 FINE: dict[str, Run] = {

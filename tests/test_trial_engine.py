@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from one_thread import one_thread
 
 from pp3 import Batch, Description, Emission, Report, qualify
 from pp3.harness.cells import Event
@@ -26,10 +27,8 @@ NOTHING_SEEN = {Event.PROPOSAL, Event.KEPT, Event.ACCEPT, Event.RESIDUAL, Event.
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law; and one thread, since spinning ones starve each other."""
     monkeypatch.setitem(launches.ROWS, "cpu", REQUESTS // 4)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 @dataclass

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from one_thread import one_thread
 from planted_runs import POISON, REQUESTS, SMALL, Planted, after, judged, right, round_of, verified
 
 from pp3 import Batch, Emission, Report, qualify
@@ -19,10 +20,8 @@ Run = Callable[[Batch], Any]
 def _one_batch_and_one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """So that a breach comes once; threads that spin on a shared machine cost more than they bring."""
     monkeypatch.setattr(launches, "LEAST_ROWS", 1 << 20)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def with_tokens(**fields: Any) -> Callable[[Batch, Emission], Emission]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from one_thread import one_thread
 from scipy import stats
 
 from pp3 import Batch, Description, Emission, Report, qualify
@@ -27,10 +27,8 @@ LOGITS: dict[str, Any] = {"target_carrier": Carrier.LOGITS, "draft_carrier": Car
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Threads that spin on a shared machine cost more than they bring."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def trial_of(requests: int = MANY, **declared: Any) -> Trial:

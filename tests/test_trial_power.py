@@ -4,22 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from planted_samplers import Verifier, found, logits_by, warm
+from one_thread import one_thread
+from planted_samplers import BLATANT, IMPOSSIBLE, OFF, Verifier, found, logits_by, warm
 
 from pp3 import Batch, qualify
 from pp3.harness.trial import launches
-
-BLATANT = 8_000  # requests of each law that bugs as large as these need
 
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law, so that what is left from one shows; and one thread, since spinning ones starve each other."""
     monkeypatch.setitem(launches.ROWS, "cpu", BLATANT // 4)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def stale(self: Verifier, value: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -36,8 +33,6 @@ def reset(self: Verifier, generator: torch.Generator, batch: Batch) -> torch.Gen
 
 # The bug, and what is said first of it: target, law, position and size.
 REPLACED = r"tokens that replace a rejected draft at position \d"
-IMPOSSIBLE = r"[\d,]+ of [\d,]+ have probability 0: token \d+ \("
-OFF = r"off by about 0\.\d+ in total variation, 0\.\d+ would be seen; "
 VERIFIERS: dict[str, tuple[Verifier, str]] = {
     "residual from P instead of (P - Q)+": (
         Verifier({"residual": lambda s, r, p, q: p}),

@@ -6,28 +6,21 @@ from typing import Any
 
 import pytest
 import torch
-from planted_samplers import Changed, found
+from one_thread import one_thread
+from planted_samplers import BLATANT, IMPOSSIBLE, OFF, Changed, found
 
 from pp3 import Batch, Description, qualify
 from pp3.harness.samplers.torch_controls import Multinomial
 from pp3.harness.samplers.torch_filters import Filters
 from pp3.harness.trial import launches
 
-BLATANT = 8_000  # requests of each law that bugs as large as these need
-
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law, so that what is left from one shows; and one thread, since spinning ones starve each other."""
     monkeypatch.setitem(launches.ROWS, "cpu", BLATANT // 4)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-IMPOSSIBLE = r"[\d,]+ of [\d,]+ have probability 0: token \d+ \("
-OFF = r"off by about 0\.\d+ in total variation, 0\.\d+ would be seen; "
+    with one_thread():
+        yield
 
 
 @dataclass

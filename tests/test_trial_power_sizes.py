@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from planted_samplers import Block, Changed, OneHot, SampleMatch, Verifier, found, logits_by, warm
+from one_thread import one_thread
+from planted_samplers import BLATANT, Block, Changed, OneHot, SampleMatch, Verifier, found, logits_by, warm
 
 from pp3 import Batch, Description, Emission, qualify
 from pp3.harness.samplers.torch_controls import ExponentialRace, Multinomial, StandardRejection
@@ -18,17 +19,14 @@ from pp3.harness.verdict import Verdict
 from pp3.targets import pairs
 
 COUNTERS = (1, 2)
-BLATANT = 8_000  # requests of each law that bugs as large as these need
 
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law, so that what is left from one shows; and one thread, since spinning ones starve each other."""
     monkeypatch.setitem(launches.ROWS, "cpu", BLATANT // 4)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def test_equal_laws_as_probabilities_reject_nothing() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from one_thread import one_thread
+from planted_samplers import Changed
 
 from pp3 import Batch, Description, Emission, qualify
 from pp3.harness.cells import Event, enumerate_cells
@@ -32,10 +34,8 @@ WHO = Description(name="it", kind=Kind.VERIFIER, target_carrier=Carrier.PROBS, r
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Threads that spin on a shared machine cost more than they bring."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def ragged(who: Description = WHO, count: int = 401) -> Batch:
@@ -207,21 +207,7 @@ class Ignores(StandardRejection):
 
     def run(self, batch: Batch) -> Emission:
         """One round for every request."""
-        return self.after(batch, super().run(Changed(batch, self.change(batch))))  # type: ignore[arg-type]
-
-
-class Changed:
-    """A batch with some of its tensors in another form."""
-
-    def __init__(self, batch: Batch, changed: dict[str, Any]) -> None:
-        self.batch = batch
-        vars(self).update(changed)
-
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.batch, name)
+        return self.after(batch, super().run(Changed(batch, **self.change(batch))))  # type: ignore[arg-type]
 
 
 def packed(batch: Batch) -> dict[str, Any]:

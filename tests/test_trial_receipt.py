@@ -1,7 +1,6 @@
 """Receipts of trials: each verifies, and every tampering, sealed anew, is refused at its own step."""
 
 import copy
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from html import unescape
@@ -10,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from trial_tampering import TAMPERED, TOKEN, add, both, edit, move, rejudge, reseal_plan, sealed
+from altered import Change, Statement, both, edit, reseal_plan, sealed
+from one_thread import one_thread
+from trial_tampering import TAMPERED, TOKEN, add, move, rejudge
 
 from pp3 import Batch, Description, Emission
 from pp3.harness import canonical, cli
@@ -26,8 +27,6 @@ from pp3.harness.trial.parent import Found
 from pp3.harness.trial.plan import TrialSpec, make
 from pp3.harness.trial.run import run
 
-Statement = dict[str, Any]
-Change = Callable[[Statement], object]
 STEPS = ["bytes", "name", "shape", "plan", "laws", "recompute counts", "recompute statistics"]
 STEPS += ["error budget", "verdict", "non-claims"]
 REVIEWED = ["ledger", "signature", "sources"]  # skipped where nothing is given
@@ -78,16 +77,14 @@ SAMPLERS["small"] = Wrong()
 @pytest.fixture(scope="module")
 def statements() -> dict[str, Statement]:
     """One receipt of each kind of verdict, as `pp3 qualify` builds it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     found = {}
     for name, sampler in SAMPLERS.items():
         who = sampler.describe()
         trial = make(TrialSpec(sampler=name, targets=TARGETS[name]), who, "test")
-        measured = run(trial, sampler, Seed.of(trial.plan_sha256, COUNTER), "cpu", lambda *_: None)
+        with one_thread():
+            measured = run(trial, sampler, Seed.of(trial.plan_sha256, COUNTER), "cpu", lambda *_: None)
         one = Found(trial=trial, device=identity("cpu"), measured=measured, sources=Sources([["a.py", "0" * 64]], {}))
         found[name] = trial_receipt.build(one, COUNTER, "given", datetime.now(UTC), trial_receipt.judge(one))
-    torch.set_num_threads(before)
     return found
 
 

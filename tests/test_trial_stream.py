@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from one_thread import one_thread
 
 from pp3 import Batch, Report, qualify
 from pp3.harness.samplers.contract import Description, Kind
@@ -28,10 +29,8 @@ WHO = Description(name="it", kind=Kind.VERIFIER, draft_carrier="logits", greedy=
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Threads that spin on a shared machine cost more than they bring."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def turns(stream: Stream, requests: int) -> list[Turn]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from one_thread import one_thread
 from scipy import stats
 
 from pp3.harness.samplers.contract import INVALIDATED, WANTED, Batch, Carrier, Description, Kind
@@ -28,10 +29,8 @@ FIRST = 1001  # no multiple of anything
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Threads that spin on a shared machine cost more than they bring."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 def who(kind: Kind, **more: Any) -> Description:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from one_thread import one_thread
 
 from pp3 import Batch, Emission, Report, qualify
 from pp3.harness.samplers.torch_controls import Multinomial, StandardRejection
@@ -22,10 +23,8 @@ NAMED = re.compile(r"\((?:\S+/depth-\d+/)?([a-z-]+(?:/requests-\d+|/rows|/slots|
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several a law; and one thread, since spinning ones starve each other."""
     monkeypatch.setitem(launches.ROWS, "cpu", REQUESTS // 8)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 @dataclass

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forged import REVIEWED, STEPS, reseal_plan, sealed
+from altered import reseal_plan, sealed
+from forged import REVIEWED, STEPS
 from tampered import BACKED_BY_NOTHING, TAMPERED
 
 from pp3.harness import campaign as campaigns

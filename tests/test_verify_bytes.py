@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forged import flipped, reseal_plan, sealed
+from altered import flipped, reseal_plan, sealed
 
 from pp3.harness import campaign as campaigns
 from pp3.harness import canonical

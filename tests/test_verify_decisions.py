@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from built import Statement
 from decided import (
     COMPILED,
     PIECE,
     Change,
     Predicate,
-    Statement,
     in_pieces,
     more,
     on_a_gpu,

@@ -4,10 +4,10 @@ import copy
 from collections.abc import Callable
 
 import pytest
+from built import Statement
 from decided import (
     Change,
     Predicate,
-    Statement,
     more,
     named,
     put,

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from built import Statement
 from decided import (
     COMPILED,
     PIECE,
     ZEROS,
     Change,
     Predicate,
-    Statement,
     in_pieces,
     named,
     on_a_gpu,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from built import Statement
 from decided import (
     STAMP,
     ZEROS,
     Change,
-    Statement,
     more,
     name_of,
     said,

@@ -5,44 +5,26 @@ A digest that differs may sort before the right one or behind it, and what is re
 
 import copy
 import hashlib
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
+from built import Measure, Statement, qualified
+from decided import NOWHERE, STAMP, Change, Predicate, name_of, said
 
 from pp3.harness import campaign as campaigns
 from pp3.harness import canonical
-from pp3.harness.backends import Backend
-from pp3.harness.campaign import Campaign, plan_sha256
-from pp3.harness.evidence import kernels, receipt
+from pp3.harness.evidence import kernels
 from pp3.harness.evidence.verified import Step, Verified
 from pp3.harness.evidence.verify import verify
-from pp3.harness.run import Measured
-from pp3.harness.seeds import Seed
-from pp3.harness.verdict import conclude
 
-STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-STAMP = "20260102T030405Z"
-COUNTER = 7
 PLAN = {"targets": ["disjoint"], "requests": 501, "paired": 21, "depths": [4], "batch_sizes": [3, 2]}  # sizes falling
-NOWHERE = Path("/nowhere") / "receipts"
 SIDES = ("0" * 64, "f" * 64)  # of every digest
-Predicate = dict[str, Any]
-Statement = dict[str, Any]
-Change = Callable[[Predicate], object]
 
 
 @pytest.fixture(scope="module")
-def small(measure: Callable[[Campaign, Seed], Measured]) -> Statement:
+def small(measure: Measure) -> Statement:
     """A receipt of one target; copy before changing."""
-    campaign = campaigns.of_document(dict(PLAN), "test")
-    drawn = Seed.of(plan_sha256(campaign), COUNTER)
-    measured = measure(campaign, drawn)
-    who = receipt.sampler_of(measured.sampler, Backend(measured.sampler.backend))
-    parts = (measured.counts, measured.first, measured.breaches, measured.pairs, measured.kernels)
-    return receipt.build(campaign, drawn, COUNTER, "given", STARTED, measured, conclude(campaign, *parts, who))
+    return qualified(PLAN, measure)
 
 
 def sealed(statement: Statement, change: Change = lambda p: None) -> Verified:
@@ -50,12 +32,7 @@ def sealed(statement: Statement, change: Change = lambda p: None) -> Verified:
     changed = copy.deepcopy(statement)
     change(changed["predicate"])
     content = canonical.encode(changed)
-    return verify(NOWHERE / f"{STAMP}-{hashlib.sha256(content).hexdigest()}.json", content)
-
-
-def said(found: Verified) -> str:
-    """The step that fails and its reason."""
-    return "" if found.failed is None else f"{found.failed.name}: {found.failed.detail}"
+    return verify(NOWHERE / name_of(content), content)
 
 
 def test_batch_sizes_may_fall(small: Statement) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forged import STEPS, sealed
+from altered import sealed
+from forged import STEPS
 
 from pp3.harness import canonical, cli
 from pp3.harness.errors import Exit

@@ -1,37 +1,14 @@
 """Changes of a trial's statement, and the step of verification that must refuse each."""
 
-import hashlib
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from pp3.harness import canonical
+from altered import Change, Statement, both, edit, one_more, reseal_plan
+
 from pp3.harness.battery import number
 from pp3.harness.evidence import trial as trial_receipt
-from pp3.harness.evidence.receipt import stamp
-from pp3.harness.evidence.verify import Verified, verify
-from pp3.harness.seeds import Seed
 from pp3.harness.trial.device import name_of
 from pp3.harness.trial.judge import conclude, effect_plain
 from pp3.harness.trial.measured import Measured
-
-Statement = dict[str, Any]
-Change = Callable[[Statement], object]
-
-
-def sealed(statement: Statement) -> Verified:
-    """Verify a statement under its own digest, as a forger would write it."""
-    content = canonical.encode(statement)
-    ran = statement["predicate"]["run"]
-    moment = stamp(str(ran.get("startedUtc"))) if isinstance(ran, dict) else "unknown"
-    return verify(Path(f"{moment}-{hashlib.sha256(content).hexdigest()}.json"), content)
-
-
-def reseal_plan(statement: Statement) -> None:
-    """Make the plan's digest and the seed follow from a changed plan."""
-    p = statement["predicate"]
-    p["planSha256"] = canonical.sha256(p["plan"])
-    p["seed"]["sha256"] = Seed.of(p["planSha256"], p["seed"]["counter"]).value.hex()
 
 
 def rejudge(statement: Statement) -> None:
@@ -54,28 +31,6 @@ def cell(statement: Statement, name: str) -> Any:
     return next(c["counts"] for c in statement["predicate"]["cells"] if c["id"] == name)
 
 
-def edit(*path: str | int, to: Any) -> Change:
-    """Set a value of the predicate, or give it to a function of the old one."""
-
-    def change(statement: Statement) -> None:
-        place = statement["predicate"]
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = to(place[path[-1]]) if callable(to) else to
-
-    return change
-
-
-def both(*changes: Change) -> Change:
-    """One change after the other."""
-
-    def change(statement: Statement) -> None:
-        for one in changes:
-            one(statement)
-
-    return change
-
-
 def move(name: str, amount: int = 1) -> Change:
     """Events from the fullest atom of a cell to the next, so that every sum stays."""
 
@@ -93,16 +48,6 @@ def add(name: str, atom: int, amount: int) -> Change:
 
     def change(statement: Statement) -> None:
         cell(statement, name)[atom] += amount
-
-    return change
-
-
-def one_more(event: str) -> Change:
-    """One event more in the first cell of a kind."""
-
-    def change(statement: Statement) -> None:
-        cells = statement["predicate"]["cells"]
-        next(c for c in cells if f"/{event}/" in c["id"])["counts"][0] += 1
 
     return change
 
