@@ -117,7 +117,7 @@ def test_the_steps_of_two_coins_are_spread(rng: np.random.Generator) -> None:
     law, none = np.array([0.06, 0.94]), np.zeros(2, np.int64)
     pools = [SimpleNamespace(cell=cell, groups=np.array([0, 1]), probabilities=law, strata=none) for cell in cells]
     check: Any = SimpleNamespace(method=Method.G, cells=tuple(pools), df=2)
-    counts = {name: np.pad(rng.multinomial(2_500, law, 20_000), ((0, 0), (0, 1))) for name in "ab"}
+    counts = {name: np.pad(rng.multinomial(2_500, law, 80_000), ((0, 0), (0, 1))) for name in "ab"}
     p = battery.p_values(check, counts)
     spread = pit.spread(check, counts, p, rng.random((pit.STREAMS, len(p))))
     steps, none_left = (stats.chisquare(bins(values, 20)).pvalue for values in (p, spread))
