@@ -17,7 +17,7 @@ def test_no_time_is_refused(seconds: str, tmp_path: Path, capsys: pytest.Capture
 
 
 def test_time_that_is_over_before_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """69, and no receipt of nothing."""
-    assert cli.run([*SURVEY, "--within", "1e-9", "--out", str(tmp_path / "out")]) == Exit.UNAVAILABLE
+    """4, with the reason of each, and no receipt of nothing."""
+    assert cli.run([*SURVEY, "--within", "1e-9", "--out", str(tmp_path / "out")]) == Exit.NOTHING_RAN
     assert "the time given by --within was over before it could begin" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.json"))
