@@ -1,4 +1,4 @@
-"""`pp3 qualify --path wire` from its command line to its receipt: both proxies, losses on the way, the same integers."""
+"""`pp3 qualify --path wire` from its command line to its receipt: both proxies, losses on the way, pairs."""
 
 import json
 from typing import Any
