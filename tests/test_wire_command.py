@@ -26,7 +26,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
         (folder / "small.toml").write_text(CAMPAIGN)
         asked = ["qualify", "--path", "wire", "--proxy", proxy, "--device", "cpu", "--counter", "3"]
         code = cli.run([*asked, "--campaign", str(folder / "small.toml"), "--out", str(folder / "out")])
-        assert code in (Exit.OK, Exit.INCONCLUSIVE)
+        assert code == Exit.INCONCLUSIVE  # with so few
         (receipt,) = (folder / "out").glob("*.json")
         assert receipt.with_suffix(".html").is_file()
         assert cli.run(["verify", str(receipt)]) == Exit.OK

@@ -1,4 +1,5 @@
-"""What stands behind every leaf of a receipt: the tables of docs/reference/receipt.md (harness/reference).
+"""What stands behind every leaf of a receipt: the tables of docs/reference/receipt.md (harness/reference). One table of
+every kind of receipt, and so longer than a module should be.
 
 derived: `pp3 verify` works it out from other leaves, or it is fixed, and any other value is refused.
 bound: a digest holds it, in the receipt or of a file; who changes it must change the digest, or the file.
